@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/lambae/lambae/internal/table"
 )
@@ -32,9 +34,22 @@ func (e ErrProfileInUse) Error() string {
 	return fmt.Sprintf("profile has %d active client key(s); revoke them before deleting", e.N)
 }
 
-// MaxNameLength is the most bytes a profile's or a key's name may have: names
-// are part of item keys, whose length the stores limit.
+// MaxNameLength is the most bytes a profile's or a client key's name may have: a
+// profile's is part of an item's key, whose length the stores limit.
 const MaxNameLength = 200
+
+// CheckName says what is wrong with the name of a profile or a client key.
+func CheckName(name string) error {
+	switch {
+	case blank(name):
+		return errors.New("name must not be empty")
+	case len(name) > MaxNameLength:
+		return fmt.Errorf("name must have at most %d bytes", MaxNameLength)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return errors.New("name must not contain control characters")
+	}
+	return nil
+}
 
 // Directory holds what is not part of any session: profiles, client keys, the
 // admin key, and the lists that administration pages through. It is safe for

@@ -77,7 +77,7 @@ func (d *Directory) mergeShards(kind string, shards int, position string, batch 
 	for i := range shards {
 		src := rowSource{pk: listPK(kind, i)}
 		if position != "" {
-			src.from = after(position)
+			src.from = behind(position)
 		}
 		m.shards = append(m.shards, src)
 	}
@@ -123,7 +123,7 @@ func (m *rowMerge) fill(ctx context.Context) error {
 				src.rows = append(src.rows, row)
 			}
 			if n := len(src.rows); n > 0 {
-				src.from = after(src.rows[n-1].SK)
+				src.from = behind(src.rows[n-1].SK)
 			}
 			src.done = len(src.rows) < m.batch
 			return nil
@@ -132,5 +132,6 @@ func (m *rowMerge) fill(ctx context.Context) error {
 	return group.Wait()
 }
 
-// after is the lowest sort key behind sk.
-func after(sk string) string { return sk + "\x00" }
+// behind is a bound between sk and every row after it: no row's sort key begins
+// with another's.
+func behind(sk string) string { return sk + "!" }

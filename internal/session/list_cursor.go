@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"strings"
 )
 
 // ErrInvalidCursor refuses a cursor that was never issued for the list it was
@@ -23,8 +24,9 @@ const (
 	cursorSum     = 6 // bytes of checksum: enough to tell a made-up cursor, not meant to stop a forger
 )
 
-// EncodeCursor makes the opaque cursor for a position in a list. The list's
-// name is part of the checksum, so that a cursor fits no other list.
+// EncodeCursor makes the opaque cursor for a position in a list: up to 200
+// printable ASCII characters. The list's name is part of the checksum, so that a
+// cursor fits no other list.
 func EncodeCursor(list, position string) string {
 	b := append([]byte{cursorVersion}, cursorChecksum(list, position)...)
 	return base64.RawURLEncoding.EncodeToString(append(b, position...))
@@ -41,10 +43,18 @@ func DecodeCursor(list, cursor string) (position string, err error) {
 		return "", ErrInvalidCursor{cursor}
 	}
 	position = string(b[1+cursorSum:])
-	if string(cursorChecksum(list, position)) != string(b[1:1+cursorSum]) {
+	// The checksum is no secret, so what it covers is looked at as well: it ends
+	// up in keys.
+	if string(cursorChecksum(list, position)) != string(b[1:1+cursorSum]) || !plainPosition(position) {
 		return "", ErrInvalidCursor{cursor}
 	}
 	return position, nil
+}
+
+// plainPosition holds for every position that was ever encoded: short and
+// printable.
+func plainPosition(s string) bool {
+	return len(s) <= 200 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func cursorChecksum(list, position string) []byte {

@@ -156,8 +156,12 @@ func (d *Directory) ReplaceProfile(ctx context.Context, id string, p Profile) (P
 // it stay; their next turn finds it gone. It returns [ErrNotFound], and
 // [ErrProfileInUse] while the profile has active client keys.
 func (d *Directory) DeleteProfile(ctx context.Context, id string) error {
+	tried := false
 	return d.retry(ctx, "delete profile "+id, func() error {
 		p, item, err := d.profile(ctx, id)
+		if tried && errors.Is(err, ErrNotFound) {
+			return nil // it went while this call deleted it, by its own write or by another's
+		}
 		if err != nil {
 			return err
 		}
@@ -171,6 +175,7 @@ func (d *Directory) DeleteProfile(ctx context.Context, id string) error {
 		if usage.Keys > 0 {
 			return ErrProfileInUse{N: usage.Keys}
 		}
+		tried = true
 		err = d.table.Write(ctx,
 			table.Op{Key: item.Key, If: table.IfVersion(item.Version), Delete: true},
 			table.Op{Key: usageItem.Key, If: table.IfVersion(usageItem.Version), Delete: true},
