@@ -96,6 +96,9 @@ func CheckRange(r Range) error {
 	if r.Limit < 0 {
 		return errors.New("table: the limit of a range is negative")
 	}
+	if len(r.From) > MaxSK || len(r.To) > MaxSK+len(afterAll) {
+		return fmt.Errorf("table: the bounds of a range have %d and %d bytes, at most %d are allowed", len(r.From), len(r.To), MaxSK)
+	}
 	if !utf8.ValidString(r.From) || !utf8.ValidString(strings.TrimSuffix(r.To, afterAll)) {
 		return fmt.Errorf("table: the bounds of a range are not UTF-8: %q to %q", r.From, r.To)
 	}

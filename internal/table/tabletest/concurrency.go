@@ -3,9 +3,11 @@ package tabletest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -112,7 +114,7 @@ func AppendConcurrently(t *testing.T, tables []table.Table, writers, each int) {
 }
 
 func appendAll(t *testing.T, s store, writer, each int) {
-	n := 0
+	n, losses := 0, 0
 	for i := 0; i < each && !t.Failed(); {
 		body := fmt.Sprintf("%d/%d", writer, i)
 		_, err := s.Put(t.Context(), table.Op{Key: chunkKey(n), Body: []byte(body), If: table.IfAbsent()})
@@ -128,8 +130,12 @@ func appendAll(t *testing.T, s store, writer, each int) {
 		if err == nil {
 			i++
 			n++
+			losses = 0
 			continue
 		}
+		// All start at once; then they spread, for the sake of slow stores.
+		losses++
+		time.Sleep(rand.N(time.Millisecond << min(losses, 8)))
 		for it, err := range s.Query(t.Context(), table.Range{PK: "S#log", Reverse: true, Limit: 1}) {
 			if assert.NoError(t, err) {
 				_, err = fmt.Sscanf(it.SK, "L#%d", &n)

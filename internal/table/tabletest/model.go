@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,18 +15,25 @@ import (
 
 var model = []test{
 	{"any sequence of calls does what a map would do", func(t *testing.T, s store) {
-		var run atomic.Int64
+		start, run := time.Now(), 0
 		rapid.Check(t, func(rt *rapid.T) {
-			m := &machine{store: s, run: run.Add(1), items: map[table.Key]table.Item{}, seen: map[table.Key]map[int64]bool{}}
+			if time.Since(start) > modelTime {
+				return
+			}
+			run++
+			m := &machine{store: s, run: run, items: map[table.Key]table.Item{}, seen: map[table.Key]map[int64]bool{}}
 			rt.Repeat(map[string]func(*rapid.T){"put": m.put, "write": m.write, "get": m.get, "query": m.query})
 		})
 	}},
 }
 
+// modelTime bounds the runs against a store that is slow.
+const modelTime = 5 * time.Second
+
 // A machine makes random calls to a table, and the same to a map.
 type machine struct {
 	store store
-	run   int64 // each run has partitions of its own
+	run   int // each run has partitions of its own
 	items map[table.Key]table.Item
 	seen  map[table.Key]map[int64]bool
 }

@@ -48,55 +48,39 @@ var ranges = []test{
 		require.Equal(t, want[:35], s.sks(t, table.Range{PK: "p", Reverse: true, Limit: 35}))
 	}},
 	{"a range of many small items comes whole", func(t *testing.T, s store) {
-		var want []string
-		for i := range 700 {
-			want = append(want, fmt.Sprintf("k%04d", i))
-		}
-		for part := range slices.Chunk(want, table.MaxWrite) {
-			var ops []table.Op
-			for _, sk := range part {
-				ops = append(ops, table.Op{Key: key("p", sk), Body: []byte(sk)})
-			}
-			require.NoError(t, s.Write(t.Context(), ops...))
-		}
+		want := numbered(700)
+		s.fill(t, "p", want...)
 		require.Equal(t, want, s.sks(t, table.Range{PK: "p"}))
 		require.Equal(t, want[100:600], s.sks(t, table.Range{PK: "p", From: "k0100", Limit: 500}))
 	}},
 	{"a query may be left early, and run again", func(t *testing.T, s store) {
-		for i := range 50 {
-			s.put(t, key("p", fmt.Sprintf("k%02d", i)), "", table.IfAbsent())
-		}
+		want := numbered(50)
+		s.fill(t, "p", want...)
 		q := s.Query(t.Context(), table.Range{PK: "p"})
 		for range 2 {
-			n := 0
+			var got []string
 			for it, err := range q {
 				require.NoError(t, err)
-				require.Equal(t, fmt.Sprintf("k%02d", n), it.SK)
-				if n++; n == 20 {
+				if got = append(got, it.SK); len(got) == 20 {
 					break
 				}
 			}
-			require.Equal(t, 20, n)
+			require.Equal(t, want[:20], got)
 		}
 	}},
 	{"the caller may write and read while a query runs", func(t *testing.T, s store) {
-		for i := range 300 {
-			s.put(t, key("p", fmt.Sprintf("k%03d", i)), "", table.IfAbsent())
-		}
-		n := 0
+		want := numbered(100)
+		s.fill(t, "p", want...)
 		for it, err := range s.Query(t.Context(), table.Range{PK: "p"}) {
 			require.NoError(t, err)
-			s.delete(t, it.Key, table.IfVersion(it.Version))
+			s.delete(t, it.Key, table.Condition{})
 			s.put(t, key("other", it.SK), "moved", table.IfAbsent())
-			n++
 		}
-		require.Equal(t, 300, n)
 		require.Empty(t, s.query(t, table.Range{PK: "p"}))
-		require.Len(t, s.query(t, table.Range{PK: "other"}), 300)
+		require.Equal(t, want, s.sks(t, table.Range{PK: "other"}))
 	}},
 	{"a write that was acknowledged before a query shows in it", func(t *testing.T, s store) {
-		for i := range 50 {
-			sk := fmt.Sprintf("L#%012d", i)
+		for _, sk := range numbered(50) {
 			s.put(t, key("p", sk), "", table.IfAbsent())
 			require.Equal(t, []string{sk}, s.sks(t, table.Range{PK: "p", Reverse: true, Limit: 1}))
 		}
@@ -107,12 +91,10 @@ var ranges = []test{
 // keys that lie on, between and beside them, and selects the same by hand.
 func boundsSelect(t *testing.T, s store) {
 	sks := []string{"A", "L", "L#", "L#1", "L#10", "L#2", "L#\U0010FFFF", "L#\U0010FFFFx", "L$", "M", "é", "ê"}
-	for _, sk := range sks {
-		s.put(t, key("p", sk), sk, table.IfAbsent())
-	}
+	s.fill(t, "p", sks...)
 	slices.Sort(sks)
-	bounds := []string{"", "A", "L", "L#", "L#1", "L#15", "L#\U0010FFFF", "M", "é", "z\U0010FFFF"}
-	tos := append(slices.Clone(bounds), "L\xff", "L#\xff", "L#\U0010FFFF\xff", "\U0010FFFF\xff", "\xff", "\uD7FF\xff", "é\xff")
+	bounds := []string{"", "L#", "L#1", "L#15", "L#\U0010FFFF", "é", "z\U0010FFFF"}
+	tos := append(slices.Clone(bounds), "L#\xff", "L#\U0010FFFF\xff", "\U0010FFFF\xff", "\xff", "é\xff")
 	for _, from := range bounds {
 		for _, to := range tos {
 			inside := []string{}
@@ -125,7 +107,7 @@ func boundsSelect(t *testing.T, s store) {
 				if reverse {
 					slices.Reverse(inside)
 				}
-				for _, limit := range []int{0, 1, 2, 5, 12, 13} {
+				for _, limit := range []int{0, 1, 5} {
 					r := table.Range{PK: "p", From: from, To: to, Reverse: reverse, Limit: limit}
 					want := inside
 					if limit > 0 {

@@ -5,6 +5,8 @@ package tabletest
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,7 +51,7 @@ type test struct {
 	run   func(t *testing.T, s store)
 }
 
-// T is what both [testing.T] and a rapid check offer.
+// A fataler is what both [testing.T] and a rapid check offer.
 type fataler interface {
 	require.TestingT
 	Helper()
@@ -65,6 +67,18 @@ func (s store) put(t fataler, k table.Key, body string, c table.Condition) int64
 	require.NoError(t, err)
 	require.NotZero(t, v, "an item that exists has a version")
 	return v
+}
+
+// fill writes items whose bodies are their sort keys.
+func (s store) fill(t fataler, pk string, sks ...string) {
+	t.Helper()
+	for part := range slices.Chunk(sks, table.MaxWrite) {
+		var ops []table.Op
+		for _, sk := range part {
+			ops = append(ops, table.Op{Key: key(pk, sk), Body: []byte(sk), If: table.IfAbsent()})
+		}
+		require.NoError(t, s.Write(t.Context(), ops...))
+	}
 }
 
 func (s store) refuses(t fataler, k table.Key, body string, c table.Condition) {
@@ -124,3 +138,12 @@ func (s store) sks(t fataler, r table.Range) []string {
 }
 
 func key(pk, sk string) table.Key { return table.Key{PK: pk, SK: sk} }
+
+// numbered returns n sort keys in their order.
+func numbered(n int) []string {
+	sks := make([]string, n)
+	for i := range sks {
+		sks[i] = fmt.Sprintf("k%04d", i)
+	}
+	return sks
+}
