@@ -11,10 +11,9 @@ import (
 
 // ClientTool is a tool that the declaring client runs itself.
 type ClientTool struct {
-	Name string
-	// Description is a JSON string, InputSchema a JSON object, both as they were
-	// sent and nil if they were not.
-	Description json.RawMessage
+	Name        string
+	Description *string // nil if none was sent
+	// InputSchema is a JSON object as it was sent, nil if none was.
 	InputSchema json.RawMessage
 }
 
@@ -107,11 +106,7 @@ func ReadClientTools(o jsonfield.Object, member string) []ClientTool {
 }
 
 func readTool(o jsonfield.Object) ClientTool {
-	tool := ClientTool{InputSchema: o.RawObject("input_schema")}
-	if o.OptionalString("description") != nil {
-		tool.Description = o.Raw("description")
-	}
-	return tool
+	return ClientTool{Description: o.OptionalString("description"), InputSchema: o.RawObject("input_schema")}
 }
 
 // readSubagentTool lets blank and missing members pass: those are not errors of
@@ -156,7 +151,7 @@ func (r OpenRequest) Declaration() Declaration {
 func (t ClientTool) Tool() Tool {
 	advert := struct {
 		Name        string          `json:"name"`
-		Description json.RawMessage `json:"description,omitempty"`
+		Description *string         `json:"description,omitempty"`
 		InputSchema json.RawMessage `json:"input_schema"`
 	}{t.Name, t.Description, t.InputSchema}
 	if advert.InputSchema == nil {
