@@ -15,6 +15,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,10 @@ type Options struct {
 	// OnCall is told of every request that is sent, retries included, by the name
 	// of its operation ("PutItem"). It must be safe for concurrent use.
 	OnCall func(op string)
+	// AttemptTimeout cuts a request whose answer does not come; 0 means 10 s.
+	// DynamoDB answers within milliseconds: the time is for large items over slow
+	// lines.
+	AttemptTimeout time.Duration
 	// GiveUpAfter bounds the retries of one call; 0 means 30 s.
 	GiveUpAfter time.Duration
 	// Random is the source of nonces, versions and jitter, safe for concurrent
@@ -46,6 +51,7 @@ type Table struct {
 	name        string
 	where       string // region or endpoint, for messages
 	onCall      func(op string)
+	cutAfter    time.Duration
 	giveUpAfter time.Duration
 	random      func() uint64
 	closed      atomic.Bool
@@ -55,7 +61,10 @@ var _ table.Table = (*Table)(nil)
 
 var errClosed = errors.New("dynamo: the table is closed")
 
-const defaultGiveUpAfter = 30 * time.Second
+const (
+	defaultAttemptTimeout = 10 * time.Second
+	defaultGiveUpAfter    = 30 * time.Second
+)
 
 // Open returns the table of that name. It makes no request, so that a function
 // that starts cold waits for nothing; a table that does not exist shows with the
@@ -79,7 +88,8 @@ func Open(client *dynamodb.Client, tableName string, opts *Options) (*Table, err
 		name:        tableName,
 		where:       o.Region,
 		onCall:      opts.OnCall,
-		giveUpAfter: opts.GiveUpAfter,
+		cutAfter:    cmp.Or(opts.AttemptTimeout, defaultAttemptTimeout),
+		giveUpAfter: cmp.Or(opts.GiveUpAfter, defaultGiveUpAfter),
 		random:      opts.Random,
 	}
 	if o.BaseEndpoint != nil {
@@ -87,9 +97,6 @@ func Open(client *dynamodb.Client, tableName string, opts *Options) (*Table, err
 	}
 	if t.onCall == nil {
 		t.onCall = func(string) {}
-	}
-	if t.giveUpAfter <= 0 {
-		t.giveUpAfter = defaultGiveUpAfter
 	}
 	if t.random == nil {
 		t.random = rand.Uint64

@@ -31,13 +31,22 @@ func (t *Table) explain(op, what string, err error) error {
 	case "ResourceNotFoundException":
 		return fmt.Errorf("%s: there is no such table: deploy the stack there, or set the name and region of one that exists: %w", context, err)
 	case "AccessDeniedException":
-		return fmt.Errorf("%s: the permission dynamodb:%s on the table is missing: add it to the role: %w", context, op, err)
+		return fmt.Errorf("%s: a permission on the table is missing: allow the role %s: %w", context, actions(op), err)
 	case "ExpiredTokenException", "ExpiredToken":
 		return fmt.Errorf("%s: the AWS credentials have expired: log in again: %w", context, err)
 	case "UnrecognizedClientException", "InvalidSignatureException", "MissingAuthenticationTokenException", "IncompleteSignatureException":
 		return fmt.Errorf("%s: the AWS credentials are not accepted: check them, and the clock of this machine: %w", context, err)
 	}
 	return fmt.Errorf("%s: %w", context, err)
+}
+
+// actions names what a policy must allow for an operation: its own name, but for
+// transactions.
+func actions(op string) string {
+	if op == "TransactWriteItems" {
+		return "dynamodb:PutItem, dynamodb:DeleteItem and dynamodb:ConditionCheckItem"
+	}
+	return "dynamodb:" + op
 }
 
 // outcome says whether what was asked for may have been done all the same.

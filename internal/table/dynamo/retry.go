@@ -12,11 +12,8 @@ import (
 )
 
 const (
-	// attemptTimeout cuts a request whose answer does not come. DynamoDB answers
-	// within milliseconds; the time is for large items over slow lines.
-	attemptTimeout = 10 * time.Second
-	firstBackOff   = 25 * time.Millisecond
-	maxBackOff     = 2 * time.Second
+	firstBackOff = 25 * time.Millisecond
+	maxBackOff   = 2 * time.Second
 )
 
 // A fate is what is known of a request that failed.
@@ -39,7 +36,7 @@ func (t *Table) call(ctx context.Context, op string, request func(ctx context.Co
 	unsure := false
 	for attempt := 0; ; attempt++ {
 		t.onCall(op)
-		err := once(ctx, func(ctx context.Context) error { return request(ctx, unsure) })
+		err := t.once(ctx, func(ctx context.Context) error { return request(ctx, unsure) })
 		if err == nil {
 			return nil
 		}
@@ -58,8 +55,8 @@ func (t *Table) call(ctx context.Context, op string, request func(ctx context.Co
 	}
 }
 
-func once(ctx context.Context, request func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+func (t *Table) once(ctx context.Context, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, t.cutAfter)
 	defer cancel()
 	return request(ctx)
 }

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,22 +23,8 @@ var concurrency = []test{
 	{"a few appenders with many chunks each keep their own order", func(t *testing.T, s store) {
 		AppendConcurrently(t, []table.Table{s}, 4, 25)
 	}},
-	{"counters that are guarded by versions lose no increment", func(t *testing.T, s store) {
-		const workers, each = 8, 5
-		k := key("p", "counter")
-		s.put(t, k, "0", table.IfAbsent())
-		var wg sync.WaitGroup
-		for range workers {
-			wg.Go(func() {
-				for done := 0; done < each && !t.Failed(); {
-					if increment(t, s, k) {
-						done++
-					}
-				}
-			})
-		}
-		wg.Wait()
-		require.Equal(t, strconv.Itoa(workers*each), string(s.get(t, k).Body))
+	{"rewrites that are guarded by versions lose nothing", func(t *testing.T, s store) {
+		RewriteConcurrently(t, []table.Table{s}, 8, 5)
 	}},
 	{"readers only ever see what some writer wrote whole", func(t *testing.T, s store) {
 		const rounds = 40
@@ -68,40 +55,28 @@ var concurrency = []test{
 	}},
 }
 
-// increment adds one to a counter; false means that somebody was faster.
-func increment(t *testing.T, s store, k table.Key) bool {
-	got, err := s.Get(t.Context(), k)
-	if !assert.NoError(t, err) {
-		return false
-	}
-	n, err := strconv.Atoi(string(got[0].Body))
-	assert.NoError(t, err)
-	_, err = s.Put(t.Context(), table.Op{Key: k, Body: []byte(strconv.Itoa(n + 1)), If: table.IfVersion(got[0].Version)})
-	if errors.Is(err, table.ErrCondition) {
-		return false
-	}
-	return assert.NoError(t, err)
-}
-
 // AppendConcurrently lets writers append to one log, chunk n+1 if absent, each
 // through one of the tables, and checks the log: its numbers are dense, and
 // every acknowledged chunk is there once, in its writer's order.
 //
-// A put may also fail with an error that leaves its outcome unknown. Then, as
-// package session does, the writer reads the chunk to see whose it is.
+// An [table.ErrCondition] is taken at its word. After another error the writer
+// looks whether the chunk is its own.
 func AppendConcurrently(t *testing.T, tables []table.Table, writers, each int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			appendAll(t, store{tables[w%len(tables)]}, w, each)
+			a := appender{t: t, store: store{tables[w%len(tables)]}}
+			for i := 0; i < each && !t.Failed(); i++ {
+				a.append(fmt.Sprintf("%d/%d", w, i))
+			}
 		})
 	}
 	wg.Wait()
 	require.False(t, t.Failed())
 
 	next := make([]int, writers)
-	log := store{tables[0]}.query(t, table.Range{PK: "S#log"})
+	log := store{tables[0]}.query(t, table.Range{PK: logPK})
 	require.Len(t, log, writers*each)
 	for n, it := range log {
 		require.Equal(t, chunkKey(n), it.Key, "the log has a gap or a chunk twice")
@@ -113,72 +88,92 @@ func AppendConcurrently(t *testing.T, tables []table.Table, writers, each int) {
 	}
 }
 
-func appendAll(t *testing.T, s store, writer, each int) {
-	n, losses := 0, 0
-	for i := 0; i < each && !t.Failed(); {
-		body := fmt.Sprintf("%d/%d", writer, i)
-		_, err := s.Put(t.Context(), table.Op{Key: chunkKey(n), Body: []byte(body), If: table.IfAbsent()})
-		if err != nil && !errors.Is(err, table.ErrCondition) {
-			got, readErr := s.Get(t.Context(), chunkKey(n))
-			switch {
-			case readErr != nil, !got[0].Exists():
-				continue // ask again, with the same chunk
-			case string(got[0].Body) == body:
-				err = nil
+const logPK = "S#log"
+
+// An appender is one writer of the log.
+type appender struct {
+	t     *testing.T
+	store store
+	n     int // where the log is believed to end
+}
+
+// append returns when the body is in the log, or the test has failed.
+func (a *appender) append(body string) {
+	unknown := false // an earlier put of this chunk may have landed
+	for losses := 0; !a.t.Failed(); {
+		_, err := a.store.Put(a.t.Context(), table.Op{Key: chunkKey(a.n), Body: []byte(body), If: table.IfAbsent()})
+		lost := errors.Is(err, table.ErrCondition)
+		unknown = unknown || err != nil && !lost
+		if unknown {
+			got, err := a.store.Get(a.t.Context(), chunkKey(a.n))
+			if err != nil || !got[0].Exists() {
+				continue
 			}
+			lost = string(got[0].Body) != body
 		}
-		if err == nil {
-			i++
-			n++
-			losses = 0
-			continue
+		if !lost {
+			a.n++
+			return
 		}
+		unknown = false
 		// All start at once; then they spread, for the sake of slow stores.
 		losses++
-		time.Sleep(rand.N(time.Millisecond << min(losses, 8)))
-		for it, err := range s.Query(t.Context(), table.Range{PK: "S#log", Reverse: true, Limit: 1}) {
-			if assert.NoError(t, err) {
-				_, err = fmt.Sscanf(it.SK, "L#%d", &n)
-				assert.NoError(t, err)
-				n++
-			}
+		time.Sleep(rand.N(32 * time.Millisecond << min(losses, 4)))
+		a.findEnd()
+	}
+}
+
+func (a *appender) findEnd() {
+	for it, err := range a.store.Query(a.t.Context(), table.Range{PK: logPK, Reverse: true, Limit: 1}) {
+		if assert.NoError(a.t, err) {
+			_, err = fmt.Sscanf(it.SK, "L#%d", &a.n)
+			assert.NoError(a.t, err)
+			a.n++
 		}
 	}
 }
 
-func chunkKey(n int) table.Key { return key("S#log", fmt.Sprintf("L#%012d", n)) }
+func chunkKey(n int) table.Key { return key(logPK, fmt.Sprintf("L#%012d", n)) }
 
-var closing = []test{
-	{"a closed table refuses every call", func(t *testing.T, s store) {
-		s.put(t, key("p", "a"), "A", table.IfAbsent())
-		require.NoError(t, s.Close())
-		_, err := s.Put(t.Context(), table.Op{Key: key("p", "b")})
-		require.ErrorContains(t, err, "closed")
-		_, err = s.Get(t.Context(), key("p", "a"))
-		require.ErrorContains(t, err, "closed")
-		require.ErrorContains(t, s.Write(t.Context(), table.Op{Key: key("p", "b")}), "closed")
-		for _, err := range s.Query(t.Context(), table.Range{PK: "p"}) {
-			require.ErrorContains(t, err, "closed")
+// RewriteConcurrently lets writers add words to one item under its version,
+// each through one of the tables, and checks that every word is there once.
+func RewriteConcurrently(t *testing.T, tables []table.Table, writers, each int) {
+	t.Helper()
+	k := key("p", "words")
+	store{tables[0]}.put(t, k, "", table.IfAbsent())
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := 0; i < each && !t.Failed(); i++ {
+				addWord(t, store{tables[w%len(tables)]}, k, fmt.Sprintf("%d/%d", w, i))
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
+	words := strings.Fields(string(store{tables[0]}.get(t, k).Body))
+	require.Len(t, words, writers*each)
+	slices.Sort(words)
+	require.Len(t, slices.Compact(words), writers*each, "a word is there twice")
+}
+
+// addWord takes an [table.ErrCondition] at its word: it adds again without
+// looking whether the word is there. After another error it looks.
+func addWord(t *testing.T, s store, k table.Key, word string) {
+	unknown := false
+	for !t.Failed() {
+		got, err := s.Get(t.Context(), k)
+		if err != nil {
+			continue
 		}
-	}},
-	{"closing twice is fine", func(t *testing.T, s store) {
-		require.NoError(t, s.Close())
-		require.NoError(t, s.Close())
-	}},
-	{"a write that races with Close is acknowledged or refused, never left waiting", func(t *testing.T, s store) {
-		var wg sync.WaitGroup
-		for i := range 20 {
-			wg.Go(func() {
-				for n := 0; ; n++ {
-					if _, err := s.Put(t.Context(), table.Op{Key: key("p", fmt.Sprintf("%d-%d", i, n))}); err != nil {
-						assert.ErrorContains(t, err, "closed")
-						return
-					}
-				}
-			})
+		words := string(got[0].Body)
+		if unknown && slices.Contains(strings.Fields(words), word) {
+			return
 		}
-		s.put(t, key("p", "a"), "A", table.Condition{})
-		require.NoError(t, s.Close())
-		wg.Wait()
-	}},
+		_, err = s.Put(t.Context(), table.Op{Key: k, Body: []byte(words + " " + word), If: table.IfVersion(got[0].Version)})
+		if err == nil {
+			return
+		}
+		unknown = unknown || !errors.Is(err, table.ErrCondition)
+	}
 }
