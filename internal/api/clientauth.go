@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/lambae/lambae/internal/session"
+)
+
+// bearer returns the key of the Authorization header. The scheme is read in any
+// case. ok is false when there is no header; a header of another form gives an
+// empty key, which opens nothing.
+func bearer(r *http.Request) (key string, ok bool) {
+	h := strings.TrimSpace(r.Header.Get("Authorization"))
+	if h == "" {
+		return "", false
+	}
+	scheme, rest, _ := strings.Cut(h, " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return "", true
+	}
+	return strings.TrimSpace(rest), true
+}
+
+// client authenticates a client key and reads its profile. gone is set when the
+// profile was deleted; the key is still good for an audit row then. On failure
+// the answer has been written.
+func (c *Client) client(w http.ResponseWriter, r *http.Request) (key session.ClientKey, p session.Profile, gone, ok bool) {
+	secret, given := bearer(r)
+	if !given {
+		writeProblem(w, unauthorized("missing Authorization header"))
+		return key, p, false, false
+	}
+	key, p, err := c.Directory.ClientKeyAndProfile(r.Context(), secret)
+	switch {
+	case errors.Is(err, session.ErrProfileUnavailable):
+		return key, p, true, true
+	case errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrKeyRevoked):
+		writeProblem(w, unauthorized("invalid client key"))
+		return key, p, false, false
+	case err != nil:
+		fail(w, r, c.Logger, err)
+		return key, p, false, false
+	}
+	if err := c.Directory.Touch(r.Context(), key.ID); err != nil {
+		c.Logger.Warn("last_used_at not written", "key", key.ID, "error", err)
+	}
+	return key, p, false, true
+}
+
+// caller authenticates a session key for the session of the path. On failure
+// the answer has been written; else release must be called.
+func (c *Client) caller(w http.ResponseWriter, r *http.Request) (*caller, bool) {
+	secret, given := bearer(r)
+	if !given {
+		writeProblem(w, unauthorized("missing Authorization header"))
+		return nil, false
+	}
+	who, err := c.authenticate(r.Context(), pathSession(r), secret)
+	switch {
+	case errors.Is(err, errInvalidKey):
+		writeProblem(w, unauthorized("invalid session key"))
+		return nil, false
+	case err != nil:
+		fail(w, r, c.Logger, err)
+		return nil, false
+	}
+	return who, true
+}
+
+var errInvalidKey = errors.New("invalid session key")
+
+// authenticate checks a session key against the session's own log, which names
+// the client key it was minted for, and the client key against its item, which
+// decides a revocation at once. It returns [errInvalidKey] for anything wrong.
+func (c *Client) authenticate(ctx context.Context, id, secret string) (*caller, error) {
+	if !session.IsID(session.SessionPrefix, id) || !session.IsSecret(session.SessionSecretPrefix, secret) {
+		return nil, errInvalidKey
+	}
+	log, release, err := c.Store.Log(ctx, id)
+	if errors.Is(err, session.ErrNoSession) {
+		return nil, errInvalidKey
+	}
+	if err != nil {
+		return nil, err
+	}
+	who := &caller{log: log, release: release}
+	var profileID string
+	log.View(func(s *session.State) {
+		who.key, profileID = s.KeyOf(session.HashSecret(secret)), s.ProfileID
+	})
+	if who.key != "" {
+		_, who.profile, err = c.Directory.KeyWithProfile(ctx, who.key, profileID)
+	}
+	switch {
+	case who.key == "", errors.Is(err, session.ErrNotFound), errors.Is(err, session.ErrKeyRevoked):
+		release()
+		return nil, errInvalidKey
+	case errors.Is(err, session.ErrProfileUnavailable):
+		who.gone = true
+	case err != nil:
+		release()
+		return nil, err
+	}
+	return who, nil
+}

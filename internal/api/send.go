@@ -1,0 +1,117 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/lambae/lambae/internal/session"
+	"github.com/lambae/lambae/internal/turn"
+)
+
+// sendMessage serves session.sendMessage: the events of the turn as they come,
+// then the result. While the call waits for the gate its answer is open and
+// empty.
+func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller, req rpcRequest, body []byte) {
+	call, err := c.message(who, req.Params)
+	if err != nil {
+		c.reply(w, req.ID, nil, c.toRPC(r, err))
+		return
+	}
+	name, ok := idempotencyKey(w, r)
+	if !ok {
+		return
+	}
+	if name != "" {
+		secret, _ := bearer(r)
+		call.Idem = idemFor(secret, r, name, body)
+		if c.spentOtherwise(who, call.Idem) {
+			writeProblem(w, idempotencyMismatch(session.ErrIdemMismatch.Error()))
+			return
+		}
+	}
+	ctx, cancel := c.limited(r.Context())
+	defer cancel()
+	out := newLines(w, who.log.ID)
+	defer out.close()
+	call.Sink = out
+	if req.ID == nil {
+		call.Sink = muted{}
+	}
+	res, err := c.Engine.Send(ctx, call)
+	if err != nil {
+		out.answer(req.ID, nil, c.toRPC(r, err))
+		return
+	}
+	out.turnResult(req.ID, res)
+}
+
+// spentOtherwise reports whether the key was used for another body. It is asked
+// before the answer opens, while it can still be a 409.
+func (c *Client) spentOtherwise(who *caller, idem *session.Idem) (mismatch bool) {
+	who.log.View(func(s *session.State) {
+		sp := s.Idem[idem.Key]
+		mismatch = sp != nil && sp.Body != idem.Body
+	})
+	return mismatch
+}
+
+// message reads and checks the parameters, in the protocol's order.
+func (c *Client) message(who *caller, p params) (turn.Call, error) {
+	call := turn.Call{Log: who.log, Key: who.key, Profile: who.profile, Role: "user"}
+	if err := who.driver("session.sendMessage"); err != nil {
+		return call, err
+	}
+	if err := who.open(); err != nil {
+		return call, err
+	}
+	raw, given := p["message"]
+	if !given {
+		return call, badParams(`missing "message"`)
+	}
+	var m map[string]json.RawMessage
+	if json.Unmarshal(raw, &m) != nil || m == nil {
+		return call, badParams(`"message" must be an object`)
+	}
+	if v, given := m["role"]; given {
+		role, ok := str(v)
+		if !ok || role != "user" && role != "assistant" {
+			return call, badParams(`"message.role" must be "user" or "assistant"`)
+		}
+		call.Role = role
+	}
+	content, given := m["content"]
+	if !given {
+		return call, badParams(`missing "message.content"`)
+	}
+	if err := checkContent(content); err != nil {
+		return call, err
+	}
+	call.Content = session.CompactJSON(content)
+	if v := p["stream"]; !isNull(v) && json.Unmarshal(v, &call.Stream) != nil {
+		return call, badParams(`"stream" must be a boolean`)
+	}
+	if who.gone {
+		return call, refuse(codeRefused, "profile_unavailable: the session's profile was deleted")
+	}
+	return call, nil
+}
+
+func checkContent(content json.RawMessage) error {
+	if content[0] == '"' {
+		return nil
+	}
+	var blocks []json.RawMessage
+	if content[0] != '[' || json.Unmarshal(content, &blocks) != nil {
+		return badParams(`"message.content" must be a string or an array of content blocks`)
+	}
+	for i, b := range blocks {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(b, &m) != nil || m == nil {
+			return badParams(`"message.content[%d]" must be an object`, i)
+		}
+		if kind, ok := str(m["type"]); !ok || kind == "" {
+			return badParams(`"message.content[%d].type" must be a non-empty string`, i)
+		}
+	}
+	return nil
+}

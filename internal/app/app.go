@@ -1,0 +1,131 @@
+// Package app wires a server of its parts: a table below, handlers above. What
+// differs between a laptop and Lambda is which table and which edges come in;
+// everything from there on is the same.
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/lambae/lambae/internal/api"
+	"github.com/lambae/lambae/internal/config"
+	"github.com/lambae/lambae/internal/mcp"
+	"github.com/lambae/lambae/internal/provider"
+	"github.com/lambae/lambae/internal/session"
+	"github.com/lambae/lambae/internal/table"
+	"github.com/lambae/lambae/internal/turn"
+)
+
+// Parts are what an [App] is made of.
+type Parts struct {
+	Table   table.Table
+	File    *config.File
+	Env     *config.Env
+	Logger  *slog.Logger
+	Version string
+	// Resolve replaces ${…} at the moment of use.
+	Resolve func(ctx context.Context, s string) (string, error)
+	// Bedrock makes the client of bedrock entries; nil where none is linked.
+	Bedrock func(ctx context.Context, baseURL string) (provider.BedrockClient, error)
+	Region  string
+	// Platform is set where requests have a time limit and answers a size limit.
+	Platform bool
+}
+
+// App is a server ready to serve.
+type App struct {
+	Store     *session.Store
+	Directory *session.Directory
+	Client    *api.Client
+	Engine    *turn.Engine
+	MCP       *mcp.Pool
+
+	parts Parts
+	stop  context.CancelCauseFunc
+	halt  context.CancelCauseFunc
+}
+
+// New wires an App. It starts nothing that must be stopped but what [App.Close] does.
+func New(p Parts) (*App, error) {
+	registry, err := provider.NewRegistry(p.File.Providers, provider.Options{Resolve: p.Resolve, Bedrock: p.Bedrock, Region: p.Region})
+	if err != nil {
+		return nil, fmt.Errorf("providers: %w", err)
+	}
+	a := &App{
+		Store:     session.NewStore(p.Table, &session.Options{Logger: p.Logger, TurnTimeout: p.Env.TurnTimeout}),
+		Directory: session.NewDirectory(p.Table, time.Now),
+		parts:     p,
+	}
+	if len(p.File.MCP) > 0 {
+		servers := make([]mcp.Server, len(p.File.MCP))
+		for i, s := range p.File.MCP {
+			servers[i] = mcp.Server(s)
+		}
+		a.MCP = mcp.NewPool(servers, &mcp.Options{Resolve: p.Resolve, Logger: p.Logger, Version: p.Version})
+	}
+	var stopping, halted context.Context
+	stopping, a.stop = context.WithCancelCause(context.Background())
+	halted, a.halt = context.WithCancelCause(context.Background())
+	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Logger: p.Logger, Halted: halted}
+	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
+		Logger: p.Logger, Version: p.Version, Stopping: stopping}
+	a.Engine.Ending = a.Client.Ending
+	if p.Platform {
+		a.Client.LimitMargin = 30 * time.Second
+		a.Client.StreamLimit = 180 << 20
+	}
+	return a, nil
+}
+
+// ClientHandler serves the client API.
+func (a *App) ClientHandler() http.Handler { return a.Client.Handler() }
+
+// AdminHandler serves the admin API. Without authenticate the platform in front
+// must have authenticated the caller.
+func (a *App) AdminHandler(authenticate func(ctx context.Context, secret string) error) http.Handler {
+	return api.NewAdmin(api.AdminDeps{
+		Directory: a.Directory,
+		Config:    a.parts.File,
+		Providers: a.Engine.Providers.List(),
+		Events: func(ctx context.Context, id, cursor string, limit int) ([]json.RawMessage, *string, error) {
+			return a.Client.Events(ctx, id, cursor, limit)
+		},
+		State:        a.Store.Logged,
+		Revoke:       a.Client.RevokeIn,
+		Authenticate: authenticate,
+		Logger:       a.parts.Logger,
+		Now:          time.Now,
+	})
+}
+
+// Sweep finishes what crashed processes left: revocations, and parts of writes
+// that were given up. It is run at a start and now and then.
+func (a *App) Sweep(ctx context.Context) {
+	if err := a.Directory.FinishRevocations(ctx, a.Client.RevokeIn); err != nil {
+		a.parts.Logger.Warn("revocations not finished", "error", err)
+	}
+	if err := a.Store.SweepParts(ctx, time.Hour); err != nil {
+		a.parts.Logger.Warn("left-over parts not swept", "error", err)
+	}
+}
+
+// Drain ends subscriptions and waiting calls, which clients repeat. Running
+// turns go on.
+func (a *App) Drain() { a.stop(api.ErrShutdown) }
+
+// Halt closes the turns that still run, as broken.
+func (a *App) Halt() { a.halt(api.ErrShutdown) }
+
+// Close ends the connections to MCP servers and the table, after the last request.
+func (a *App) Close() error {
+	a.Drain()
+	a.Halt()
+	if a.MCP != nil {
+		_ = a.MCP.Close()
+	}
+	return a.parts.Table.Close()
+}

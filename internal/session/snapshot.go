@@ -1,0 +1,240 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lambae/lambae/internal/table"
+)
+
+// snapshotEvery is how many chunks lie between two snapshots at least.
+const snapshotEvery = 64
+
+// foldVersion changes with every change of what [State.Apply] makes of the same
+// log. A snapshot of another version is ignored: the log has it all.
+const foldVersion = 1
+
+// snapshot is the SNAP item: the fold up to State.Next, and where the message
+// history up to there is. The history is kept in segments that never change
+// once written; only its last message, which may still grow, is in the snapshot.
+type snapshot struct {
+	Fold     int             `json:"fold"`
+	State    *State          `json:"state"`
+	Segments []segment       `json:"segments"`
+	Last     json.RawMessage `json:"last,omitempty"`
+	Ops      int64           `json:"ops"`
+	Replaced []replacement   `json:"replaced,omitempty"`
+}
+
+// segment names messages [From, To) of the history.
+type segment struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+func (g segment) key(session string) table.Key {
+	return table.Key{PK: logKey(session), SK: fmt.Sprintf("H#%08d-%08d", g.From, g.To)}
+}
+
+// sealed is what a Log knows of its snapshot in store.
+type sealed struct {
+	snap   *snapshot // nil when there is none; its State has been handed over
+	thread thread
+	next   int64
+}
+
+func (l *Log) loadSnapshot(ctx context.Context) error {
+	items, err := l.store.table.Get(ctx, table.Key{PK: logKey(l.ID), SK: "SNAP"})
+	if err != nil {
+		return fmt.Errorf("read the snapshot of %s: %w", l.ID, err)
+	}
+	if !items[0].Exists() {
+		return nil
+	}
+	var snap snapshot
+	body, err := l.store.openValue(ctx, l.ID, items[0].Body)
+	if err == nil {
+		err = json.Unmarshal(body, &snap)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.snapVer = items[0].Version
+	if err != nil || snap.Fold != foldVersion || snap.State == nil {
+		l.store.opts.Logger.Warn("snapshot ignored, folding the whole log", "session", l.ID, "error", err)
+		return nil
+	}
+	if l.state.Next >= snap.State.Next {
+		return nil
+	}
+	l.state = snap.State
+	if l.state.Clients == nil {
+		l.state.Clients = map[string]*Client{}
+	}
+	if l.state.Hashes == nil {
+		l.state.Hashes = map[string]SecretRef{}
+	}
+	l.history = nil
+	l.recent, l.recentSz = nil, 0
+	l.sealed = sealed{snap: &snap, thread: snap.State.Thread, next: snap.State.Next}
+	l.snapAt = snap.State.Next + snapshotEvery
+	return nil
+}
+
+// History returns the message history, building it from the snapshot's segments
+// and the chunks after it when this process has only needed the state so far.
+func (l *Log) History(ctx context.Context) (*History, error) {
+	l.mu.Lock()
+	h, seal := l.history, l.sealed
+	l.mu.Unlock()
+	if h != nil {
+		return h, nil
+	}
+	h, err := l.store.readHistory(ctx, l.ID, seal.snap)
+	if err != nil {
+		return nil, err
+	}
+	t, at := seal.thread, seal.next
+	for {
+		l.mu.Lock()
+		if l.history != nil {
+			h = l.history
+			l.mu.Unlock()
+			return h, nil
+		}
+		if at == l.state.Next {
+			l.history = h
+			l.mu.Unlock()
+			return h, nil
+		}
+		l.mu.Unlock()
+		chunks, err := l.Chunks(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range chunks {
+			for i := range c.Entries {
+				for _, m := range t.apply(&c.Entries[i]) {
+					h.add(m)
+				}
+			}
+		}
+		at += int64(len(chunks))
+	}
+}
+
+func (s *Store) readHistory(ctx context.Context, session string, snap *snapshot) (*History, error) {
+	h := &History{}
+	if snap == nil {
+		return h, nil
+	}
+	keys := make([]table.Key, len(snap.Segments))
+	for i, g := range snap.Segments {
+		keys[i] = g.key(session)
+	}
+	items, err := s.table.Get(ctx, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of %s: %w", session, err)
+	}
+	for i, it := range items {
+		if !it.Exists() {
+			return nil, fmt.Errorf("read the history of %s: segment %s is missing", session, keys[i].SK)
+		}
+		body, err := s.openValue(ctx, session, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		var messages []json.RawMessage
+		if err := json.Unmarshal(body, &messages); err != nil {
+			return nil, fmt.Errorf("read the history of %s: segment %s: %w", session, keys[i].SK, err)
+		}
+		for _, m := range messages {
+			h.restore(m)
+		}
+	}
+	if len(snap.Last) > 0 {
+		h.restore(snap.Last)
+	}
+	h.ops, h.replaced = snap.Ops, snap.Replaced
+	return h, nil
+}
+
+// restore appends a message that was taken from a history before.
+func (h *History) restore(m json.RawMessage) {
+	if len(h.ends) > 0 {
+		h.buf = append(h.buf, ',')
+	}
+	h.buf = append(h.buf, m...)
+	h.ends = append(h.ends, len(h.buf))
+	h.roles = append(h.roles, messageRole(m)[0])
+}
+
+// Snapshot writes a snapshot when one is due. It is called at the end of a
+// turn, before the handler returns; a failure costs later readers time, nothing
+// else, and is only logged.
+func (l *Log) Snapshot(ctx context.Context) {
+	l.mu.Lock()
+	due := l.state.Next >= max(l.snapAt, snapshotEvery)
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := l.writeSnapshot(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, table.ErrCondition) {
+		l.store.opts.Logger.Warn("snapshot not written", "session", l.ID, "error", err)
+	}
+}
+
+func (l *Log) writeSnapshot(ctx context.Context) error {
+	h, err := l.History(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if l.state.Next < l.snapAt { // somebody else in this process was first
+		l.mu.Unlock()
+		return nil
+	}
+	l.snapAt = l.state.Next + snapshotEvery
+	var segments []segment
+	if l.sealed.snap != nil {
+		segments = l.sealed.snap.Segments
+	}
+	from := 0
+	if n := len(segments); n > 0 {
+		from = segments[n-1].To
+	}
+	next := segment{From: from, To: h.Stable()}
+	var sealedNow json.RawMessage
+	if next.To > next.From {
+		sealedNow = append(append([]byte{'['}, h.buf[h.start(next.From):h.ends[next.To-1]]...), ']')
+		segments = append(segments[:len(segments):len(segments)], next)
+	}
+	snap := &snapshot{Fold: foldVersion, State: l.state, Segments: segments, Ops: h.ops, Replaced: h.replaced}
+	if n := h.Len(); n > 0 {
+		snap.Last = h.message(n - 1)
+	}
+	body := MarshalJSON(snap)
+	snap.State = nil
+	seal := sealed{snap: snap, thread: l.state.Thread, next: l.state.Next}
+	version := l.snapVer
+	l.mu.Unlock()
+
+	if sealedNow != nil {
+		if _, err := l.store.putValue(ctx, l.ID, table.Op{Key: next.key(l.ID), Body: sealedNow}); err != nil {
+			return err
+		}
+	}
+	cond := table.IfAbsent()
+	if version != 0 {
+		cond = table.IfVersion(version)
+	}
+	v, err := l.store.putValue(ctx, l.ID, table.Op{Key: table.Key{PK: logKey(l.ID), SK: "SNAP"}, Body: body, If: cond})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.snapVer, l.sealed = v, seal
+	l.mu.Unlock()
+	return nil
+}

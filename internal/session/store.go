@@ -1,0 +1,257 @@
+package session
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/lambae/lambae/internal/table"
+)
+
+// Options of a [Store]. The zero value works.
+type Options struct {
+	// Now is the wall clock; time.Now by default.
+	Now func() time.Time
+	// Logger takes what an operator should know; slog.Default by default.
+	Logger *slog.Logger
+	// TurnTimeout is how long a paused turn keeps the gate (BAE_TURN_TIMEOUT);
+	// 120 s by default.
+	TurnTimeout time.Duration
+	// Lease is how long a silent process keeps a turn or its place in the
+	// queue; 15 s by default. Renewals come three times as often.
+	Lease time.Duration
+	// CacheBytes bounds the memory of sessions nobody uses at the moment; 64 MB
+	// by default.
+	CacheBytes int
+	// PollMin and PollMax bound how often a log is looked at for chunks of other
+	// processes; 50 ms and 1 s by default.
+	PollMin, PollMax time.Duration
+}
+
+// Store opens the sessions of a table. It is safe for concurrent use.
+type Store struct {
+	table table.Table
+	opts  Options
+	boot  string // this process
+
+	mu        sync.Mutex
+	logs      map[string]*Log
+	idle      *list.List // logs nobody uses, the latest used first
+	idleBytes int
+}
+
+// NewStore returns the sessions kept in t.
+func NewStore(t table.Table, o *Options) *Store {
+	s := &Store{table: t, boot: randomHex(8), logs: map[string]*Log{}, idle: list.New()}
+	if o != nil {
+		s.opts = *o
+	}
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&s.opts.TurnTimeout, 120*time.Second)
+	def(&s.opts.Lease, 15*time.Second)
+	def(&s.opts.PollMin, 50*time.Millisecond)
+	def(&s.opts.PollMax, time.Second)
+	if s.opts.Now == nil {
+		s.opts.Now = time.Now
+	}
+	if s.opts.Logger == nil {
+		s.opts.Logger = slog.Default()
+	}
+	if s.opts.CacheBytes <= 0 {
+		s.opts.CacheBytes = 64 << 20
+	}
+	return s
+}
+
+// Table is the table below.
+func (s *Store) Table() table.Table { return s.table }
+
+// Boot identifies this process in marks and leases.
+func (s *Store) Boot() string { return s.boot }
+
+func (s *Store) now() time.Time { return s.opts.Now() }
+
+func logKey(session string) string { return "S#" + session }
+
+// Log returns the session's log, loaded and fresh, and a function that must be
+// called when it is not used any more. [ErrNoSession] when there is none.
+func (s *Store) Log(ctx context.Context, id string) (*Log, func(), error) {
+	l := s.acquire(id)
+	release := func() { s.release(l) }
+	err := l.load(ctx)
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return l, release, nil
+}
+
+func (s *Store) acquire(id string) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[id]
+	if l == nil {
+		l = &Log{ID: id, store: s, writing: make(chan struct{}, 1), changed: make(chan struct{}), history: &History{},
+			state: newState(id), lists: map[string][]byte{}, local: map[int64]func(error){}}
+		s.logs[id] = l
+	}
+	if l.idle != nil {
+		s.idle.Remove(l.idle)
+		s.idleBytes -= l.idleSize
+		l.idle = nil
+	}
+	l.refs++
+	return l
+}
+
+// release gives back a log. Unused ones are kept for the next request while
+// their memory fits the budget, the one unused for longest goes first.
+func (s *Store) release(l *Log) {
+	useless, size := l.footprint()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.refs--; l.refs > 0 {
+		return
+	}
+	if useless {
+		delete(s.logs, l.ID)
+		return
+	}
+	l.idle, l.idleSize = s.idle.PushFront(l), size
+	s.idleBytes += size
+	for s.idleBytes > s.opts.CacheBytes && s.idle.Len() > 1 {
+		last := s.idle.Remove(s.idle.Back()).(*Log)
+		s.idleBytes -= last.idleSize
+		last.idle = nil
+		delete(s.logs, last.ID)
+	}
+}
+
+// footprint reports the bytes a log holds, and whether keeping it is no use:
+// nothing was loaded, or the session has ended.
+func (l *Log) footprint() (useless bool, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bytes = 4096 + l.recentSz
+	if l.history != nil {
+		bytes += l.history.Size()
+	}
+	for _, list := range l.lists {
+		bytes += len(list)
+	}
+	return !l.loaded || !l.state.Open(), bytes
+}
+
+// load brings the fold up to the end of the log.
+func (l *Log) load(ctx context.Context) error {
+	l.mu.Lock()
+	loaded := l.loaded
+	l.mu.Unlock()
+	if loaded {
+		return l.Refresh(ctx)
+	}
+	select {
+	case l.writing <- struct{}{}:
+		defer func() { <-l.writing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	l.mu.Lock()
+	loaded = l.loaded
+	l.mu.Unlock()
+	if loaded {
+		return nil
+	}
+	if err := l.loadSnapshot(ctx); err != nil {
+		return err
+	}
+	if err := l.catchUp(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state.Next == 0 {
+		return ErrNoSession
+	}
+	l.loaded = true
+	return nil
+}
+
+// chunks yields the dense run of chunks from position from: a query is no
+// snapshot, so a hole ends it (design-log 3).
+func (s *Store) chunks(ctx context.Context, session string, from int64, limit int) iter.Seq2[*Chunk, error] {
+	return func(yield func(*Chunk, error) bool) {
+		r := table.Range{PK: logKey(session), From: chunkKey(from), To: "L$", Limit: limit}
+		for it, err := range s.table.Query(ctx, r) {
+			if err != nil {
+				yield(nil, fmt.Errorf("read %s: %w", session, err))
+				return
+			}
+			if it.SK != chunkKey(from) {
+				return
+			}
+			c, err := s.openChunk(ctx, session, from, it.Body)
+			if !yield(c, err) || err != nil {
+				return
+			}
+			from++
+		}
+	}
+}
+
+func (s *Store) openChunk(ctx context.Context, session string, n int64, body []byte) (*Chunk, error) {
+	b, err := table.Unpack(body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s, chunk %d: %w", session, n, err)
+	}
+	c, err := decodeChunk(n, b)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", session, err)
+	}
+	if c.blob != nil {
+		packed, err := s.getParts(ctx, session, *c.blob)
+		if err != nil {
+			return nil, err
+		}
+		if b, err = table.Unpack(packed); err != nil {
+			return nil, fmt.Errorf("read %s, chunk %d: %w", session, n, err)
+		}
+		if err := c.decodeEntries(b); err != nil {
+			return nil, fmt.Errorf("read %s: %w", session, err)
+		}
+	}
+	return c, nil
+}
+
+// Create writes chunk 0 of a new session. It fails with [table.ErrCondition]
+// when the session exists.
+func (s *Store) Create(ctx context.Context, id string, entries []Entry) (*Log, func(), error) {
+	l := s.acquire(id)
+	release := func() { s.release(l) }
+	c, err := l.Append(ctx, func(st *State) (Draft, error) {
+		if st.Next != 0 {
+			return Draft{}, table.ErrCondition
+		}
+		return Draft{Entries: entries}, nil
+	})
+	if err == nil && c == nil {
+		err = errors.New("create a session: no entries")
+	}
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	l.mu.Lock()
+	l.loaded = true
+	l.mu.Unlock()
+	return l, release, nil
+}

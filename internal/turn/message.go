@@ -1,0 +1,153 @@
+package turn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lambae/lambae/internal/session"
+)
+
+// block is what the server looks at in a content block. Everything else passes
+// through untouched.
+type block struct {
+	Type      string          `json:"type"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   json.RawMessage `json:"is_error"`
+}
+
+func parseBlock(raw json.RawMessage) (b block) {
+	_ = json.Unmarshal(raw, &b)
+	return b
+}
+
+// hasResults reports whether content holds a tool_result block.
+func hasResults(content json.RawMessage) bool {
+	if len(content) == 0 || content[0] != '[' || !bytes.Contains(content, []byte(`tool_result`)) {
+		return false
+	}
+	for _, raw := range session.Blocks(content) {
+		if parseBlock(raw).Type == "tool_result" {
+			return true
+		}
+	}
+	return false
+}
+
+// merge answers a paused exchange with what its owner sent (protocol, "Resuming
+// a paused turn"): the merged user content and the client's own results in the
+// order of the calls. A non-empty detail says why it cannot be merged.
+func merge(x *session.Exchange, role string, content json.RawMessage) (merged json.RawMessage, results []block, detail string) {
+	if role != "user" {
+		return nil, nil, fmt.Sprintf("role must be \"user\", not %q", role)
+	}
+	blocks := session.Blocks(content)
+	if len(content) > 0 && content[0] == '[' && len(blocks) == 0 {
+		return nil, nil, "content is empty; send the tool results"
+	}
+	if !hasResults(content) {
+		return x.Abandon(content), nil, ""
+	}
+	known := map[string]bool{}
+	for _, c := range x.Calls {
+		known[c.ID] = true
+	}
+	given := map[string]json.RawMessage{}
+	var rest []json.RawMessage
+	for _, raw := range blocks {
+		b := parseBlock(raw)
+		if b.Type != "tool_result" {
+			rest = append(rest, raw)
+			continue
+		}
+		switch {
+		case !known[b.ToolUseID]:
+			return nil, nil, fmt.Sprintf("unexpected tool_use_id %q", b.ToolUseID)
+		case given[b.ToolUseID] != nil:
+			return nil, nil, fmt.Sprintf("duplicate tool_use_id %q", b.ToolUseID)
+		}
+		given[b.ToolUseID] = raw
+	}
+	var missing []string
+	out := make([]json.RawMessage, 0, len(x.Calls)+len(rest))
+	for _, c := range x.Calls {
+		if server, ok := x.Results[c.ID]; ok {
+			out = append(out, server) // the server's own result wins
+			continue
+		}
+		raw, ok := given[c.ID]
+		if !ok {
+			missing = append(missing, fmt.Sprintf("%q", c.ID))
+			continue
+		}
+		out = append(out, raw)
+		results = append(results, parseBlock(raw))
+	}
+	if len(missing) > 0 {
+		return nil, nil, "missing tool_use_id " + strings.Join(missing, ", ")
+	}
+	return array(append(out, rest...)), results, ""
+}
+
+func array(items []json.RawMessage) json.RawMessage {
+	return append(append([]byte{'['}, bytes.Join(raws(items), []byte{','})...), ']')
+}
+
+func raws(items []json.RawMessage) [][]byte {
+	out := make([][]byte, len(items))
+	for i, b := range items {
+		out[i] = b
+	}
+	return out
+}
+
+// text is a content array of one text block.
+func text(s string) json.RawMessage { return array([]json.RawMessage{session.TextBlock(s)}) }
+
+// tag adds the dispatch to a tool_use block, before its closing brace, so that
+// the rest of the block stays byte for byte. A dispatch or caller that the model
+// itself wrote is replaced.
+func tag(raw json.RawMessage, dispatch string) json.RawMessage {
+	raw = dropMember(raw, "dispatch")
+	end := bytes.LastIndexByte(raw, '}')
+	out := make([]byte, 0, len(raw)+24)
+	out = append(out, bytes.TrimRight(raw[:end], " \t\r\n")...)
+	return append(out, `,"dispatch":"`+dispatch+`"}`...)
+}
+
+// dropMember takes a member off a JSON object when it is there.
+func dropMember(raw json.RawMessage, name string) json.RawMessage {
+	if !bytes.Contains(raw, []byte(`"`+name+`"`)) {
+		return raw
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return raw
+	}
+	out := []byte{'{'}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return raw
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return raw
+		}
+		if key == name {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, session.Quote(key.(string))...)
+		out = append(out, ':')
+		out = append(out, value...)
+	}
+	return append(out, '}')
+}
