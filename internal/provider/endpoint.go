@@ -9,17 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lambae/lambae/internal/config"
-)
-
-const (
-	maxAnswer     = 64 << 20 // bytes of an answer, streamed or whole
-	maxErrorText  = 64 << 10 // bytes kept of an error's body
-	maxDetailText = 300      // runes of it in an error's detail
 )
 
 // newHTTPClient returns the client all providers of a registry share.
@@ -48,27 +42,49 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// endpoint is the address of one entry and how to authenticate there.
+// endpoint is the address of one entry, how to authenticate there, and how what
+// it answers is read.
 type endpoint struct {
 	info    Info
 	url     string
-	token   string                                 // as configured, may be a reference
-	auth    func(header http.Header, token string) // sets what the API wants; not called without a token
+	header  http.Header // besides what auth sets
+	token   string      // as configured, may be a reference
 	resolve func(context.Context, string) (string, error)
+	auth    func(header http.Header, token string) // not called without a token
+	stream  func(onDelta func(Delta)) assembly
+	answer  answerFunc
+	retries int
+	retrier retrier
 	client  *http.Client
-	now     func() time.Time
+	limit   int64 // bytes of an answer
 }
 
-func newEndpoint(e config.Provider, info Info, path string, o Options, auth func(http.Header, string)) endpoint {
-	return endpoint{
-		info: info, url: strings.TrimRight(info.BaseURL, "/") + path, token: e.AuthToken,
-		auth: auth, resolve: o.Resolve, client: o.HTTPClient, now: o.Now,
+// newEndpoint leaves url, auth, stream and answer to the format.
+func newEndpoint(e config.Provider, info Info, o Options) *endpoint {
+	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"lambae"}}
+	// With no value it is not sent; it tells net/http that the request may go out
+	// again when a kept connection turns out to be dead.
+	header["Idempotency-Key"] = []string{}
+	return &endpoint{
+		info: info, header: header, token: e.AuthToken, resolve: o.Resolve,
+		retries: e.MaxRetries, retrier: o.retrier(), client: o.HTTPClient, limit: maxAnswer,
 	}
 }
 
-// post sends the body and hands a 200 answer to read, which reads it to its end.
-// Everything else is an error as [Provider].Call returns it.
-func (e *endpoint) post(ctx context.Context, b body, read func(*http.Response) (*Response, error)) (*Response, error) {
+// path returns the URL of a path under the base URL, which may end in a slash.
+func (e *endpoint) path(p string) string { return strings.TrimRight(e.info.BaseURL, "/") + p }
+
+// Info implements [Provider].
+func (e *endpoint) Info() Info { return e.info }
+
+// call makes one attempt with all its retries.
+func (e *endpoint) call(ctx context.Context, b body, onDelta func(Delta)) (*Response, error) {
+	return e.retrier.do(ctx, e.retries, func() (*Response, error) { return e.post(ctx, b, onDelta) })
+}
+
+// post sends the body once and reads the answer. Errors are as [Provider].Call
+// returns them.
+func (e *endpoint) post(ctx context.Context, b body, onDelta func(Delta)) (*Response, error) {
 	token, err := e.resolve(ctx, e.token)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -83,11 +99,7 @@ func (e *endpoint) post(ctx context.Context, b body, read func(*http.Response) (
 	}
 	req.ContentLength = b.size
 	req.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "lambae")
-	// With no value it is not sent; it tells net/http that the request may go out
-	// again when a kept connection turns out to be dead.
-	req.Header["Idempotency-Key"] = []string{}
+	req.Header = e.header.Clone()
 	if token != "" {
 		e.auth(req.Header, token)
 	}
@@ -100,21 +112,48 @@ func (e *endpoint) post(ctx context.Context, b body, read func(*http.Response) (
 	if resp.StatusCode != http.StatusOK {
 		return nil, e.refused(ctx, resp, token)
 	}
-	return read(resp)
+	if isEventStream(resp) {
+		return e.readStream(ctx, resp, onDelta)
+	}
+	return e.readWhole(ctx, resp, onDelta)
 }
 
-// readAll reads an answer that came whole.
+func (e *endpoint) readStream(ctx context.Context, resp *http.Response, onDelta func(Delta)) (*Response, error) {
+	s := e.stream(onDelta)
+	err := readEvents(resp.Body, e.limit, s.event)
+	if errors.Is(err, errStop) {
+		drain(resp.Body)
+	}
+	return finish(ctx, e.info.Name, resp.StatusCode, s, e.answer, err)
+}
+
+func (e *endpoint) readWhole(ctx context.Context, resp *http.Response, onDelta func(Delta)) (*Response, error) {
+	raw, err := e.readAll(ctx, resp)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := usable(e.info.Name, resp.StatusCode, raw, e.answer)
+	if err != nil {
+		return nil, err
+	}
+	(&speaker{onDelta: onDelta}).sayWhole(answer.Content)
+	return answer, nil
+}
+
 func (e *endpoint) readAll(ctx context.Context, resp *http.Response) ([]byte, error) {
 	var buf bytes.Buffer
 	if size := resp.ContentLength; 0 < size && size <= 1<<20 {
 		buf.Grow(int(size) + bytes.MinRead)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return nil, e.brokeOff(ctx, resp.StatusCode, err)
+	n, err := buf.ReadFrom(io.LimitReader(resp.Body, e.limit+1))
+	if err != nil && ctx.Err() != nil {
+		return nil, e.ended(ctx)
 	}
-	if n > maxAnswer {
-		return nil, &Error{Status: resp.StatusCode, Detail: fmt.Sprintf("the answer of %s is larger than %d MB", e.info.Name, maxAnswer>>20)}
+	if err != nil {
+		return nil, &Error{Status: resp.StatusCode, Detail: fmt.Sprintf("the answer of %s broke off: %v", e.info.Name, err), Temporary: true}
+	}
+	if n > e.limit {
+		return nil, &Error{Status: resp.StatusCode, Detail: fmt.Sprintf("the answer of %s is larger than %d MB", e.info.Name, e.limit>>20)}
 	}
 	return buf.Bytes(), nil
 }
@@ -135,22 +174,8 @@ func (e *endpoint) refused(ctx context.Context, resp *http.Response, token strin
 		Body:       &text,
 		Detail:     httpDetail(e.info.Name, resp.StatusCode, text),
 		Temporary:  temporary(resp.StatusCode),
-		RetryAfter: retryAfter(resp.Header, e.now()),
+		RetryAfter: retryAfter(resp.Header, e.retrier.now()),
 	}
-}
-
-// bad is the error of a 200 answer that cannot be used.
-func (e *endpoint) bad(status int, raw []byte, err error) error {
-	text := strings.ToValidUTF8(string(raw[:min(len(raw), maxErrorText)]), "\uFFFD")
-	return &Error{Status: status, Body: &text, Detail: fmt.Sprintf("unusable answer from %s: %v", e.info.Name, err)}
-}
-
-// brokeOff is the error of an answer that began and did not come to its end.
-func (e *endpoint) brokeOff(ctx context.Context, status int, err error) error {
-	if ctx.Err() != nil {
-		return e.ended(ctx)
-	}
-	return &Error{Status: status, Detail: fmt.Sprintf("the answer of %s broke off: %v", e.info.Name, err), Temporary: true}
 }
 
 // broken is the error of a call that got no answer.
@@ -166,26 +191,14 @@ func (e *endpoint) broken(ctx context.Context, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		doing, err = "connect to", op.Err
+		var call *os.SyscallError
+		if errors.As(err, &call) {
+			err = call.Err
+		}
 	}
 	return &Error{Detail: fmt.Sprintf("%s %s: %v", doing, e.info.BaseURL, err), Temporary: true}
 }
 
 func (e *endpoint) ended(ctx context.Context) error {
 	return fmt.Errorf("call %s: %w", e.info.Name, context.Cause(ctx))
-}
-
-// httpDetail is how a refused call reads in events.
-func httpDetail(name string, status int, text string) string {
-	detail := fmt.Sprintf("HTTP %d from %s", status, name)
-	if text = strings.TrimSpace(text); text != "" {
-		detail += ": " + firstRunes(text, maxDetailText)
-	}
-	return detail
-}
-
-func firstRunes(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n]) + "…"
 }

@@ -91,7 +91,7 @@ func appendCuts(cuts []span, block gjson.Result) []span {
 }
 
 // messagesBody is the request body of the Anthropic format in pieces. Head holds
-// the members that come before system, each with its comma.
+// the members that come before system, tail those after tools, with its comma.
 func messagesBody(head string, r Request, tail string) (body, error) {
 	tools, err := distinctTools(r.Tools)
 	if err != nil {
@@ -99,10 +99,9 @@ func messagesBody(head string, r Request, tail string) (body, error) {
 	}
 	first := append([]byte("{"), head...)
 	if r.System != "" {
-		first = append(first, `"system":`...)
-		first = append(appendQuoted(first, r.System), ',')
+		first = appendQuoted(append(first, `,"system":`...), r.System)
 	}
-	first = append(first, `"messages":[`...)
+	first = append(first, `,"messages":[`...)
 	last := []byte("]")
 	if tools != nil {
 		last = append(append(last, `,"tools":`...), tools...)

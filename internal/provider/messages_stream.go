@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -15,9 +14,7 @@ import (
 // place and bytes; events and deltas it does not know are passed over, as the
 // API's versioning asks.
 type messageStream struct {
-	onDelta func(Delta)
-	said    bool // a delta was passed on
-
+	speaker
 	message *object
 	blocks  []*streamBlock
 	stopped bool
@@ -27,34 +24,13 @@ type messageStream struct {
 type streamBlock struct {
 	index     int64 // as the API counts; the position in the content is ours
 	start     *object
-	texts     []textMember
+	texts     texts
 	input     []byte
 	citations []string
 }
 
-// textMember collects a string member as the inside of its JSON string, which
-// spares decoding and keeps every escape as it came.
-type textMember struct {
-	key string
-	raw []byte
-}
-
-// errInStream is an error event: the API gave up after it had answered 200.
-type errInStream struct {
-	kind, message string
-	raw           []byte
-}
-
-func (e *errInStream) Error() string { return fmt.Sprintf("%s: %s", e.kind, e.message) }
-
-// temporary tells the kinds of error that come with a temporary status when they
-// come before the stream.
-func (e *errInStream) temporary() bool {
-	switch e.kind {
-	case "overloaded_error", "rate_limit_error", "api_error", "timeout_error":
-		return true
-	}
-	return false
+func newMessageStream(onDelta func(Delta)) assembly {
+	return &messageStream{speaker: speaker{onDelta: onDelta}}
 }
 
 // event takes the data of one event. It returns errStop after the last one.
@@ -65,7 +41,7 @@ func (s *messageStream) event(data []byte) error {
 	v := gjson.ParseBytes(data)
 	switch kind := v.Get("type").Str; kind {
 	case "error":
-		return &errInStream{v.Get("error.type").String(), v.Get("error.message").String(), data}
+		return messageStreamError(v, data)
 	case "message_start":
 		message, err := parseObject(v.Get("message").Raw)
 		if err != nil {
@@ -83,12 +59,24 @@ func (s *messageStream) event(data []byte) error {
 		case "content_block_delta":
 			return s.growBlock(v)
 		case "message_delta":
-			return s.changeMessage(v)
+			s.changeMessage(v)
+			return nil
 		}
 		s.stopped = true
 		return errStop
 	}
 	return nil
+}
+
+// messageStreamError is temporary for the kinds that come with a temporary status
+// when they come before a stream.
+func messageStreamError(event gjson.Result, data []byte) error {
+	e := &errInStream{kind: event.Get("error.type").String(), message: event.Get("error.message").String(), raw: data}
+	switch e.kind {
+	case "overloaded_error", "rate_limit_error", "api_error", "timeout_error":
+		e.temporary = true
+	}
+	return e
 }
 
 func (s *messageStream) startBlock(event gjson.Result) error {
@@ -114,13 +102,13 @@ func (s *messageStream) growBlock(event gjson.Result) error {
 	block, delta := s.blocks[at], event.Get("delta")
 	switch delta.Get("type").Str {
 	case "text_delta":
-		block.grow("text", delta.Get("text"))
+		block.texts.add(block.start, "text", delta.Get("text"))
 		s.say(at, DeltaText, delta.Get("text").Str)
 	case "thinking_delta":
-		block.grow("thinking", delta.Get("thinking"))
+		block.texts.add(block.start, "thinking", delta.Get("thinking"))
 		s.say(at, DeltaThinking, delta.Get("thinking").Str)
 	case "signature_delta":
-		block.grow("signature", delta.Get("signature"))
+		block.texts.add(block.start, "signature", delta.Get("signature"))
 	case "input_json_delta":
 		piece := delta.Get("partial_json").Str
 		block.input = append(block.input, piece...)
@@ -133,7 +121,7 @@ func (s *messageStream) growBlock(event gjson.Result) error {
 
 // changeMessage takes the last word on the message: its stop reason and usage,
 // the members of which are totals, and whatever stands beside them.
-func (s *messageStream) changeMessage(event gjson.Result) error {
+func (s *messageStream) changeMessage(event gjson.Result) {
 	event.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
 		case "type":
@@ -153,15 +141,6 @@ func (s *messageStream) changeMessage(event gjson.Result) error {
 		}
 		return true
 	})
-	return nil
-}
-
-func (s *messageStream) say(index int, kind, text string) {
-	if text == "" {
-		return
-	}
-	s.said = true
-	s.onDelta(Delta{Index: index, Type: kind, Text: text})
 }
 
 // body returns the whole message.
@@ -185,30 +164,8 @@ func (s *messageStream) body() ([]byte, error) {
 	return []byte(s.message.String()), nil
 }
 
-// grow adds a piece to a string member. What the start of the block held of it
-// stays in front.
-func (b *streamBlock) grow(key string, piece gjson.Result) {
-	if piece.Type != gjson.String {
-		return
-	}
-	inside := piece.Raw[1 : len(piece.Raw)-1]
-	for i := range b.texts {
-		if b.texts[i].key == key {
-			b.texts[i].raw = append(b.texts[i].raw, inside...)
-			return
-		}
-	}
-	var raw []byte
-	if start, _ := b.start.get(key); strings.HasPrefix(start, `"`) {
-		raw = append(raw, start[1:len(start)-1]...)
-	}
-	b.texts = append(b.texts, textMember{key, append(raw, inside...)})
-}
-
 func (b *streamBlock) finish() error {
-	for _, t := range b.texts {
-		b.start.set(t.key, `"`+string(t.raw)+`"`)
-	}
+	b.texts.into(b.start)
 	if len(strings.TrimSpace(string(b.input))) > 0 {
 		input, err := valid(b.input)
 		if err != nil {
@@ -226,35 +183,4 @@ func (b *streamBlock) finish() error {
 		b.start.set("citations", "["+strings.Join(list, ",")+"]")
 	}
 	return nil
-}
-
-// streamWhole passes on the deltas of an answer that came whole although a
-// stream was asked for, as some gateways do.
-func streamWhole(content json.RawMessage, onDelta func(Delta)) {
-	v := gjson.ParseBytes(content)
-	if v.Type == gjson.String && v.Str != "" {
-		onDelta(Delta{0, DeltaText, v.Str})
-	}
-	if !v.IsArray() {
-		return
-	}
-	for i, block := range v.Array() {
-		var d Delta
-		switch block.Get("type").Str {
-		case "text":
-			d = Delta{i, DeltaText, block.Get("text").Str}
-		case "thinking":
-			d = Delta{i, DeltaThinking, block.Get("thinking").Str}
-		case "tool_use":
-			d = Delta{i, DeltaInputJSON, block.Get("input").Raw}
-		}
-		if d.Text != "" {
-			onDelta(d)
-		}
-	}
-}
-
-// messagesHead opens the body of an Anthropic call.
-func messagesHead(model string, maxTokens int) string {
-	return `"model":` + string(quote(model)) + `,"max_tokens":` + strconv.Itoa(maxTokens) + `,`
 }

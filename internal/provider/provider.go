@@ -43,7 +43,8 @@ type Request struct {
 	System string // "" = none
 	// Messages are segments whose concatenation is the inside of the wire
 	// "messages" array, as AppendMessage built it and separated by commas. They
-	// are not copied, so they must not change until Call returns.
+	// are not copied, and a connection may read them a little longer than Call
+	// takes, so their bytes must never change.
 	Messages [][]byte
 	// Tools is the canonical array of {name, description?, input_schema}. Of tools
 	// that share a name the first is sent, since APIs refuse the call otherwise.

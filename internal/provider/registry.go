@@ -93,6 +93,10 @@ func kind(name string, o Options) (build func(config.Provider, Info, Options) Pr
 	switch name {
 	case config.KindAnthropic:
 		return newAnthropic, anthropicHost
+	case config.KindOpenAI:
+		return newOpenAI, openAIHost
+	case config.KindBedrock:
+		return newBedrock, bedrockHost(o.Region)
 	case config.KindEcho:
 		return newEcho, ""
 	}

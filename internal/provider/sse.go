@@ -11,6 +11,11 @@ import (
 // errStop ends a stream early without a failure.
 var errStop = errors.New("stop")
 
+// readError tells a stream that broke from one that said something wrong.
+type readError struct{ error }
+
+func (e *readError) Unwrap() error { return e.error }
+
 // readEvents passes the data of each server-sent event on, without its name:
 // both APIs tell what an event is in its data. It reads on to the end of the
 // stream unless event returns an error, which it returns; more than limit bytes
@@ -42,7 +47,7 @@ func readEvents(r io.Reader, limit int64, event func(data []byte) error) error {
 			return nil
 		}
 		if err != nil {
-			return err
+			return &readError{err}
 		}
 	}
 }

@@ -86,15 +86,6 @@ func (o *object) set(key, raw string) {
 	o.members = append(o.members, member{key, raw})
 }
 
-func (o *object) remove(key string) {
-	for i := range o.members {
-		if o.members[i].key == key {
-			o.members = append(o.members[:i], o.members[i+1:]...)
-			return
-		}
-	}
-}
-
 func (o *object) append(dst []byte) []byte {
 	dst = append(dst, '{')
 	for i, m := range o.members {
@@ -126,4 +117,41 @@ func kindOf(v gjson.Result) string {
 		return "a number"
 	}
 	return "a boolean"
+}
+
+// texts collects string members of an object that come in pieces. A member is
+// kept as the inside of its JSON string, which spares decoding and leaves every
+// escape as it came.
+type texts struct{ members []grown }
+
+type grown struct {
+	key string
+	raw []byte
+}
+
+// add appends a JSON string to a member. What o holds of it goes in front of the
+// first piece. Any other JSON value is no piece.
+func (t *texts) add(o *object, key string, piece gjson.Result) {
+	if piece.Type != gjson.String {
+		return
+	}
+	inside := piece.Raw[1 : len(piece.Raw)-1]
+	for i := range t.members {
+		if t.members[i].key == key {
+			t.members[i].raw = append(t.members[i].raw, inside...)
+			return
+		}
+	}
+	var raw []byte
+	if start, _ := o.get(key); strings.HasPrefix(start, `"`) {
+		raw = append(raw, start[1:len(start)-1]...)
+	}
+	t.members = append(t.members, grown{key, append(raw, inside...)})
+}
+
+// into sets the collected members of o.
+func (t *texts) into(o *object) {
+	for _, m := range t.members {
+		o.set(m.key, `"`+string(m.raw)+`"`)
+	}
 }
