@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/lambae/lambae/internal/jsonfield"
@@ -96,13 +95,3 @@ func readKey(r *http.Request) (name, profileID string, err error) {
 	}
 	return name, profileID, nil
 }
-
-func views[T, V any](items []T, view func(T) V) []V {
-	out := make([]V, 0, len(items))
-	for _, item := range items {
-		out = append(out, view(item))
-	}
-	return out
-}
-
-func isBlank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/lambae/lambae/internal/jsonfield"
@@ -125,7 +126,7 @@ func readProfile(r *http.Request) (session.Profile, error) {
 	if err := session.CheckName(p.Name); err != nil {
 		return session.Profile{}, badRequest(err.Error())
 	}
-	if isBlank(p.PrimaryProvider) {
+	if strings.TrimSpace(p.PrimaryProvider) == "" {
 		return session.Profile{}, badRequest("primary_provider must not be empty")
 	}
 	return p, nil

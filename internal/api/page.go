@@ -27,6 +27,15 @@ func newPage[T any](items []T, next *string) page[T] {
 	return page[T]{items, next}
 }
 
+// views makes what is shown of each item, never a null list.
+func views[T, V any](items []T, view func(T) V) []V {
+	out := make([]V, 0, len(items))
+	for _, item := range items {
+		out = append(out, view(item))
+	}
+	return out
+}
+
 // pageQuery reads ?cursor=&limit=. The cursor is not looked into here. A limit
 // above the maximum is cut, not refused.
 func pageQuery(r *http.Request) (cursor string, limit int, err error) {
