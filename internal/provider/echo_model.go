@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,8 +31,8 @@ func (e *echoModel) Call(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, &Error{Detail: err.Error()}
 	}
-	messages := bytes.Join(r.Messages, nil)
-	if !json.Valid(append(append([]byte("["), messages...), ']')) {
+	messages := newBody([]byte("["), r.Messages, []byte("]")).bytes()
+	if !json.Valid(messages) {
 		return nil, &Error{Detail: "messages are not a JSON array"}
 	}
 	a := echo.Play(echo.Prompt{Entry: e.info.Name, System: r.System, Messages: messages, Tools: tools})

@@ -168,13 +168,13 @@ func TestThrottlingIsTriedAgainAsTheEntrySays(t *testing.T) {
 	throttled := func(headers ...string) http.HandlerFunc {
 		return whole(429, `{"message":"slow down"}`, append(headers, "X-Amzn-Errortype", "ThrottlingException")...)
 	}
-	cfg, bodies := runtime(t, throttled("Retry-After", "7"), throttled(), whole(200, fine))
+	cfg, _ := runtime(t, throttled("Retry-After", "7"), throttled(), whole(200, fine))
 	var slept []time.Duration
 	_, err := entry(t, at(cfg), &slept).Call(t.Context(), request())
 	require.NoError(t, err)
 	require.Equal(t, []time.Duration{7 * time.Second, 500 * time.Millisecond}, slept)
 
-	cfg, bodies = runtime(t, throttled())
+	cfg, bodies := runtime(t, throttled())
 	_, err = entry(t, at(cfg), &slept).Call(t.Context(), request())
 	require.ErrorContains(t, err, "HTTP 429 from main: ThrottlingException: slow down")
 	require.Len(t, bodies(), 3, "the SDK's own retries are off")

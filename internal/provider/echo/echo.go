@@ -38,7 +38,7 @@ import (
 type Prompt struct {
 	Entry    string          // name of the registry entry that is asked
 	System   string          // "" = none
-	Messages []byte          // the inside of the Anthropic format's "messages" array
+	Messages []byte          // the "messages" array of the Anthropic format
 	Tools    json.RawMessage // array of {name, …}
 }
 
@@ -79,7 +79,7 @@ func (a Answer) Calls() bool {
 
 // Play answers a prompt.
 func Play(p Prompt) Answer {
-	messages := gjson.ParseBytes(append(append([]byte("["), p.Messages...), ']')).Array()
+	messages := gjson.ParseBytes(p.Messages).Array()
 	c := newConversation(messages)
 	s := &scene{prompt: p, turn: len(messages)}
 
@@ -105,20 +105,20 @@ type conversation struct {
 	text    string            // the newest user text
 	round   int               // answers given since
 	results []gjson.Result    // the newest message's tool_result blocks
-	calls   map[string]string // names of the calls those may answer, by id
+	calls   map[string]string // names of the calls before it, by id
 }
 
 func newConversation(messages []gjson.Result) conversation {
 	c := conversation{calls: map[string]string{}}
+	if n := len(messages); n > 1 {
+		for _, b := range messages[n-2].Get("content").Array() {
+			c.calls[b.Get("id").Str] = b.Get("name").Str
+		}
+	}
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := messages[i]
 		if m.Get("role").Str == "assistant" {
 			c.round++
-			if i == len(messages)-2 {
-				for _, b := range m.Get("content").Array() {
-					c.calls[b.Get("id").Str] = b.Get("name").Str
-				}
-			}
 			continue
 		}
 		text, results, found := read(m.Get("content"))
