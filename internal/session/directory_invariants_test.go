@@ -214,12 +214,9 @@ func (w *directoryWorld) finish(t *rapid.T) {
 func TestDirectoryHoldsTogetherOverAStoreThatFails(t *testing.T) {
 	t.Parallel()
 	d, faults, clock := testDirectory(t)
-	const runs = 25 // of 30 steps on average; every write is one of the disk
 	run := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		if run++; run > runs {
-			return
-		}
+	rapid.Check(t, fewerRuns(25, func(rt *rapid.T) {
+		run++
 		faults.failWrite = nil
 		w := &directoryWorld{
 			directoryFaults: faults, d: d, clock: clock, run: run, keys: map[string]string{}, dead: map[string]bool{},
@@ -232,7 +229,7 @@ func TestDirectoryHoldsTogetherOverAStoreThatFails(t *testing.T) {
 		}
 		rt.Repeat(w.actions())
 		w.finish(rt)
-	})
+	}))
 }
 
 // clear forgets the lists of the run before.

@@ -12,6 +12,7 @@ import (
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/table/embedded"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // directoryClock is a clock that stands until it is moved.
@@ -133,4 +134,21 @@ func TestSameHash(t *testing.T) {
 	require.False(t, SameHash("ab", "abc"))
 	require.Equal(t, "bae_1234", ShownPrefix("bae_12345678"))
 	require.Equal(t, "x", ShownPrefix("x"))
+}
+
+// fewerRuns is a property that is content after n good runs, for one whose every
+// step is a write of the disk. Once it failed it runs as often as it is asked
+// to, so that the failure is minimised as ever.
+func fewerRuns(n int, property func(*rapid.T)) func(*rapid.T) {
+	good, failed := 0, false
+	return func(t *rapid.T) {
+		if good >= n && !failed {
+			return
+		}
+		ended := false
+		defer func() { failed = failed || !ended }()
+		property(t)
+		ended = true
+		good++
+	}
 }

@@ -151,12 +151,7 @@ func listAll(t require.TestingT, d *Directory, state string, limit int, lookup S
 func TestSessionsPageInOrderUnderAnyFilter(t *testing.T) {
 	t.Parallel()
 	d, faults, clock := testDirectory(t)
-	const runs = 40 // every row is a write of the disk
-	run := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		if run++; run > runs {
-			return
-		}
+	rapid.Check(t, fewerRuns(40, func(rt *rapid.T) {
 		clearSessions(rt, faults)
 		logs := newTestLogs()
 		var all []SessionRow
@@ -177,7 +172,7 @@ func TestSessionsPageInOrderUnderAnyFilter(t *testing.T) {
 			}
 		}
 		require.Equal(rt, want, listAll(rt, d, state, limit, logs.lookup))
-	})
+	}))
 }
 
 func clearSessions(t require.TestingT, faults *directoryFaults) {
