@@ -1,11 +1,10 @@
 package provider
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-
-	"encoding/json"
 
 	"github.com/tidwall/gjson"
 )

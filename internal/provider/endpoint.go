@@ -18,10 +18,10 @@ import (
 
 // newHTTPClient returns the client all providers of a registry share.
 //
-// Compression stays off: inflating a 20 KB answer costs five times the work of
-// reading it plain, and compressed event streams arrive in lumps. Redirects are
-// not followed, since a request carries a key in headers that Go would hand to
-// the new host.
+// Compression stays off: an exchange with a 20 KB answer was measured at twice
+// the CPU time with gzip, and compressed event streams arrive in lumps.
+// Redirects are not followed, since a request carries a key in headers that Go
+// would hand to the new host.
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -15,9 +15,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/lambae/lambae/internal/config"
 )
+
+// No call leaves a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // seen is a request as a server saw it.
 type seen struct {

@@ -236,7 +236,7 @@ func TestOpenAIsOwnHostGetsTheNewName(t *testing.T) {
 	toServer := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		require.Equal(t, "https://api.openai.com/v1/chat/completions", r.URL.String())
 		r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(s.URL, "http://")
-		return http.DefaultTransport.RoundTrip(r)
+		return s.Client().Transport.RoundTrip(r)
 	})}
 	p := lookup(t, config.Provider{Kind: "openai", AuthToken: "k"}, Options{HTTPClient: toServer})
 	_, err := p.Call(t.Context(), hello(t, p))

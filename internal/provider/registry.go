@@ -59,13 +59,14 @@ func (o Options) retrier() retrier { return retrier{o.Sleep, o.Random, o.Now} }
 type Registry struct {
 	infos  []Info
 	byName map[string]func() Provider // built on first use
+	client *http.Client
 }
 
 // NewRegistry returns a registry of the entries, as config.Load checked them. An
 // unknown kind or a repeated name is an error.
 func NewRegistry(entries []config.Provider, o Options) (*Registry, error) {
 	o = o.withDefaults()
-	r := &Registry{byName: make(map[string]func() Provider, len(entries))}
+	r := &Registry{byName: make(map[string]func() Provider, len(entries)), client: o.HTTPClient}
 	for _, e := range entries {
 		info := Info{Name: e.Name, Kind: e.Kind, Model: e.Model, BaseURL: e.BaseURL, MaxTokens: e.MaxTokens}
 		build, host := kind(e.Kind, o)
@@ -114,3 +115,7 @@ func (r *Registry) Lookup(name string) (Provider, bool) {
 
 // List returns what may be told of every provider, sorted by name.
 func (r *Registry) List() []Info { return slices.Clone(r.infos) }
+
+// Close drops the connections that are kept for the next call. Calls that are
+// under way, or come later, still work.
+func (r *Registry) Close() { r.client.CloseIdleConnections() }

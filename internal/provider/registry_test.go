@@ -24,6 +24,7 @@ func lookup(t *testing.T, e config.Provider, o Options) Provider {
 	}
 	r, err := NewRegistry([]config.Provider{e}, o)
 	require.NoError(t, err)
+	t.Cleanup(r.Close)
 	p, ok := r.Lookup(e.Name)
 	require.True(t, ok)
 	return p
