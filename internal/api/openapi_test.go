@@ -159,6 +159,12 @@ func TestAdminRoutesAndTheirDocumentAreTheSame(t *testing.T) {
 	require.Len(t, served, 14)
 }
 
+func TestClientRoutesAndTheirDocumentAreTheSame(t *testing.T) {
+	t.Parallel()
+	documented := slices.DeleteFunc(documentedOperations(t, "/"), func(op string) bool { return strings.Contains(op, " /admin/") })
+	require.Equal(t, documented, operationsOf(t, (&Client{}).Handler().(chi.Routes)))
+}
+
 func TestEveryAdminOperationDocumentsThatItNeedsAKey(t *testing.T) {
 	t.Parallel()
 	for path, item := range loadOpenAPI(t).doc.Paths.Map() {
