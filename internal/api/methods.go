@@ -46,9 +46,6 @@ func (c *Client) updateClientTools(ctx context.Context, who *caller, p params) (
 	if err := who.driver("session.updateClientTools"); err != nil {
 		return nil, err
 	}
-	if err := who.open(); err != nil {
-		return nil, err
-	}
 	if isNull(p["tools"]) {
 		return nil, badParams(`missing "tools"`)
 	}

@@ -103,24 +103,19 @@ func badParams(format string, args ...any) *rpcError {
 	return refuse(codeInvalidParams, "Invalid params: "+format, args...)
 }
 
-// driver checks that the caller is a registered driver.
-func (w *caller) driver(method string) error {
-	var ok bool
-	w.log.View(func(s *session.State) { ok = s.Driver(w.key) })
-	if !ok {
-		return notDriver(method)
-	}
-	return nil
-}
-
-// open checks that the session takes messages.
-func (w *caller) open() error {
-	var status string
-	w.log.View(func(s *session.State) { status = s.Status })
-	if status != session.StateOpen {
-		return session.NotOpen(status)
-	}
-	return nil
+// driver checks that the caller is a registered driver and the session open:
+// registrations outlive a close, so what a closed session says is that it is
+// closed (protocol, "Meant differences").
+func (w *caller) driver(method string) (err error) {
+	w.log.View(func(s *session.State) {
+		switch {
+		case !s.Driver(w.key):
+			err = notDriver(method)
+		case !s.Open():
+			err = session.NotOpen(s.Status)
+		}
+	})
+	return err
 }
 
 // event appends one event of the caller's, after the check.

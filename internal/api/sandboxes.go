@@ -25,9 +25,6 @@ func (c *Client) startRemoteSandbox(ctx context.Context, who *caller, p params) 
 	if err := who.driver("session.startRemoteSandbox"); err != nil {
 		return nil, err
 	}
-	if err := who.open(); err != nil {
-		return nil, err
-	}
 	image, _ := str(p["image"])
 	switch {
 	case strings.TrimSpace(image) == "":

@@ -61,9 +61,6 @@ func (c *Client) message(who *caller, p params) (turn.Call, error) {
 	if err := who.driver("session.sendMessage"); err != nil {
 		return call, err
 	}
-	if err := who.open(); err != nil {
-		return call, err
-	}
 	raw, given := p["message"]
 	if !given {
 		return call, badParams(`missing "message"`)

@@ -20,13 +20,15 @@ import (
 	"github.com/lambae/lambae/internal/turn"
 )
 
+// Version is the release, as GET /api/v1/meta tells it.
+const Version = "0.1.0"
+
 // Parts are what an [App] is made of.
 type Parts struct {
-	Table   table.Table
-	File    *config.File
-	Env     *config.Env
-	Logger  *slog.Logger
-	Version string
+	Table  table.Table
+	File   *config.File
+	Env    *config.Env
+	Logger *slog.Logger
 	// Resolve replaces ${…} at the moment of use.
 	Resolve func(ctx context.Context, s string) (string, error)
 	// Bedrock makes the client of bedrock entries; nil where none is linked.
@@ -65,14 +67,14 @@ func New(p Parts) (*App, error) {
 		for i, s := range p.File.MCP {
 			servers[i] = mcp.Server(s)
 		}
-		a.MCP = mcp.NewPool(servers, &mcp.Options{Resolve: p.Resolve, Logger: p.Logger, Version: p.Version})
+		a.MCP = mcp.NewPool(servers, &mcp.Options{Resolve: p.Resolve, Logger: p.Logger, Version: Version})
 	}
 	var stopping, halted context.Context
 	stopping, a.stop = context.WithCancelCause(context.Background())
 	halted, a.halt = context.WithCancelCause(context.Background())
 	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Logger: p.Logger, Halted: halted}
 	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
-		Logger: p.Logger, Version: p.Version, Stopping: stopping}
+		Logger: p.Logger, Version: Version, Stopping: stopping}
 	a.Engine.Ending = a.Client.Ending
 	if p.Platform {
 		a.Client.LimitMargin = 30 * time.Second

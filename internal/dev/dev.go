@@ -24,11 +24,10 @@ import (
 
 // Options of a server.
 type Options struct {
-	Env     *config.Env
-	File    *config.File
-	Logger  *slog.Logger
-	Version string
-	Rotate  bool // --rotate-admin-key
+	Env    *config.Env
+	File   *config.File
+	Logger *slog.Logger
+	Rotate bool // --rotate-admin-key
 	// Starter is set when the configuration is the one a first start writes: then
 	// the first start also makes a profile and a client key.
 	Starter bool
@@ -50,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	parts := app.Parts{Table: t, File: o.File, Env: o.Env, Logger: o.Logger, Version: o.Version}
+	parts := app.Parts{Table: t, File: o.File, Env: o.Env, Logger: o.Logger}
 	addEdges(&parts)
 	a, err := app.New(parts)
 	if err != nil {

@@ -80,8 +80,9 @@ func firstRun(ctx context.Context, o Options, a *app.App) error {
 	if _, err := os.Stat(o.ClientKeyFile); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	chosen := o.File.Providers[len(o.File.Providers)-1].Name // the starter's order: what it chose is last
 	p, err := a.Directory.CreateProfile(ctx, session.Profile{
-		Name: defaultProfile, PrimaryProvider: o.File.Providers[len(o.File.Providers)-1].Name,
+		Name: defaultProfile, PrimaryProvider: chosen,
 		AllowedTools: []string{"get_current_time"},
 	})
 	if errors.Is(err, session.ErrDuplicateName) {
@@ -131,7 +132,7 @@ func greet(o Options, admin session.AdminKeyOutcome, clientAddr, adminAddr strin
 	case session.AdminKeyElsewhere:
 		adminKey = "not on this machine; --rotate-admin-key makes a new one in " + adminKey
 	}
-	fmt.Fprintf(o.Out, "lambae %s\n\n", o.Version)
+	fmt.Fprintf(o.Out, "lambae %s\n\n", app.Version)
 	fmt.Fprintf(o.Out, "  client API  http://%s   key: %s\n", clientAddr, clientKeyHint(o))
 	fmt.Fprintf(o.Out, "  admin API   http://%s   key: %s\n", adminAddr, adminKey)
 	if o.Env.Exposed() {

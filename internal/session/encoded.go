@@ -40,12 +40,15 @@ func (h *History) encoded(reach int64, format string, appendMessage func(dst, me
 	}
 	count := h.count(min(reach, h.ops))
 	stable := min(h.Stable(), count)
+	if count > 0 && h.laterForm(count-1, reach) != nil {
+		stable = min(stable, count-1) // the view wants the last message as it was
+	}
 	for e.n < stable {
 		if err := e.grow(h, appendMessage); err != nil {
 			return nil, err
 		}
 	}
-	n := min(e.n, count)
+	n := min(e.n, stable)
 	var out [][]byte
 	if n > 0 {
 		if e.same {

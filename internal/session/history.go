@@ -59,8 +59,12 @@ func (h *History) add(s said) {
 		msg = mergeMessages(s.role, old, msg)
 		// Views of the old form may still be on their way to a client: leave
 		// their bytes alone and go on in a new buffer.
-		h.buf = append(make([]byte, 0, cap(h.buf)+len(msg)), h.buf[:h.start(n-1)]...)
-		h.ends, h.roles = h.ends[:n-1], h.roles[:n-1]
+		h.ends, h.roles = h.ends[:n-1:n-1], h.roles[:n-1:n-1]
+		kept := 0
+		if n > 1 {
+			kept = h.ends[n-2]
+		}
+		h.buf = append(make([]byte, 0, cap(h.buf)+len(msg)), h.buf[:kept]...)
 	}
 	if len(h.ends) > 0 {
 		h.buf = append(h.buf, ',')

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 
 	"github.com/lambae/lambae/internal/table"
@@ -271,6 +273,41 @@ func (l *Log) Chunks(ctx context.Context, from int64) ([]*Chunk, error) {
 		return nil, fmt.Errorf("read %s: chunk %d is missing", l.ID, from)
 	}
 	return out, nil
+}
+
+// walk yields folded chunks from position from to the end, reading no more than
+// is asked for.
+func (l *Log) walk(ctx context.Context, from int64) iter.Seq2[*Chunk, error] {
+	return func(yield func(*Chunk, error) bool) {
+		l.mu.Lock()
+		next := l.state.Next
+		first := next - int64(len(l.recent))
+		recent := slices.Clone(l.recent)
+		l.mu.Unlock()
+		if from < first {
+			for c, err := range l.store.chunks(ctx, l.ID, from, 0) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if c.N >= first {
+					break
+				}
+				if from = c.N + 1; !yield(c, nil) {
+					return
+				}
+			}
+			if from < first {
+				yield(nil, fmt.Errorf("read %s: chunk %d is missing", l.ID, from))
+				return
+			}
+		}
+		for ; from < next; from++ {
+			if !yield(recent[from-first], nil) {
+				return
+			}
+		}
+	}
 }
 
 // chunk reads one chunk, from memory when it is there.

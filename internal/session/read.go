@@ -138,40 +138,31 @@ func (l *Log) Events(ctx context.Context, cursor string, limit int) (page []Rend
 		}
 	}
 	size := 0
-	for {
-		chunks, err := l.Chunks(ctx, from.Chunk)
+	for c, err := range l.walk(ctx, from.Chunk) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(chunks) == 0 {
-			return page, nil, nil
+		events, err := l.Render(ctx, c, 0)
+		if err != nil {
+			return nil, nil, err
 		}
-		for _, c := range chunks {
-			if c.N == from.Chunk && from.Index >= c.events() {
-				continue
-			}
-			events, err := l.Render(ctx, c, 0)
-			if err != nil {
-				return nil, nil, err
-			}
-			for i := range events {
-				r := &events[i]
-				if c.N == from.Chunk && r.Pos.Index < from.Index {
-					continue
-				}
-				if r.Size() > maxEvent {
-					r.omitMessages()
-				}
-				if len(page) == limit || len(page) > 0 && size+r.Size() > pageBytes {
-					cur := EncodeCursor(eventCursors, page[len(page)-1].ID)
-					return page, &cur, nil
-				}
-				size += r.Size()
-				page = append(page, *r)
-			}
+		if c.N == from.Chunk {
+			events = events[min(from.Index, len(events)):]
 		}
-		from = Position{Chunk: chunks[len(chunks)-1].N + 1}
+		for i := range events {
+			r := &events[i]
+			if r.Size() > maxEvent {
+				r.omitMessages()
+			}
+			if len(page) == limit || len(page) > 0 && size+r.Size() > pageBytes {
+				cur := EncodeCursor(eventCursors, page[len(page)-1].ID)
+				return page, &cur, nil
+			}
+			size += r.Size()
+			page = append(page, *r)
+		}
 	}
+	return page, nil, nil
 }
 
 // omitMessages shows a provider.request that is too large for a page without
