@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -36,6 +37,12 @@ type Client struct {
 	// LimitMargin is how long before the request context's deadline a turn is
 	// closed, and a subscription ended: 30 s on a platform with a time limit.
 	LimitMargin time.Duration
+	// WebSocketURL is where a gateway takes WebSockets, with {session_id} in place
+	// of the session; "" when this handler takes them itself, if it can.
+	WebSocketURL string
+
+	socketLimits socketLimits
+	openSockets  atomic.Int64
 }
 
 func (c *Client) now() time.Time {
@@ -98,6 +105,7 @@ func (c *Client) Handler() http.Handler {
 		r.Get("/participants", c.participants)
 		r.Get("/events", c.events)
 		r.Post("/rpc", c.rpc)
+		r.Get("/ws", c.websocket)
 	})
 	return r
 }
@@ -106,9 +114,10 @@ func pathSession(r *http.Request) string { return chi.URLParam(r, "id") }
 
 func (c *Client) healthz(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 
-func (c *Client) meta(w http.ResponseWriter, _ *http.Request) {
+func (c *Client) meta(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, struct {
-		Version     string   `json:"version"`
-		APIVersions []string `json:"api_versions"`
-	}{c.Version, []string{"v1"}})
+		Version      string   `json:"version"`
+		APIVersions  []string `json:"api_versions"`
+		WebSocketURL string   `json:"websocket_url,omitempty"`
+	}{c.Version, []string{"v1"}, c.websocketURL(w, r)})
 }
