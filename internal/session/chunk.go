@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,5 +249,3 @@ func appendString(b []byte, s string) []byte {
 	b = append(b, s...)
 	return append(b, '"')
 }
-
-func hexBytes(b []byte) string { return hex.EncodeToString(b) }

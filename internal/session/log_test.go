@@ -1,0 +1,300 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/lambae/lambae/internal/table"
+)
+
+func report(key, text string) func(*State) (Draft, error) {
+	return func(*State) (Draft, error) {
+		return Draft{Entries: []Entry{{Type: SandboxRunning, Key: key, Payload: MarshalJSON(map[string]string{"detail": text})}}}, nil
+	}
+}
+
+// noise is text that no compression makes smaller.
+func noise(n int) string {
+	b := make([]byte, n*3/4)
+	_, _ = rand.Read(b)
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+func eventsOf(t testing.TB, s *Store, id string) (out []Rendered) {
+	t.Helper()
+	l, release, err := s.Log(t.Context(), id)
+	require.NoError(t, err)
+	defer release()
+	for cursor := ""; ; {
+		page, next, err := l.Events(t.Context(), cursor, 3)
+		require.NoError(t, err)
+		out = append(out, page...)
+		if next == nil {
+			return out
+		}
+		cursor = *next
+	}
+}
+
+func TestConcurrentAppendsLeaveOneDenseLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	openTest(t, NewStore(w.connect(0, faults{}), nil), "ses_c", "key_a")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	acked := map[string]bool{}
+	for p := range 3 {
+		s := NewStore(w.connect(uint64(p), faults{lost: 10, refused: 5}), &Options{Logger: quiet})
+		for g := range 20 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				l, release, err := s.Log(context.Background(), "ses_c")
+				if err != nil {
+					return
+				}
+				defer release()
+				text := fmt.Sprintf("%d-%d", p, g)
+				if _, err := l.Append(context.Background(), report("key_a", text)); err == nil {
+					mu.Lock()
+					acked[text] = true
+					mu.Unlock()
+				}
+			}()
+		}
+	}
+	wg.Wait()
+	require.Greater(t, len(acked), 40)
+	seen := map[string]int{}
+	for _, r := range eventsOf(t, NewStore(w.connect(9, faults{}), nil), "ses_c") {
+		for text := range acked {
+			if bytes.Contains(r.JSON(), []byte(`"`+text+`"`)) {
+				seen[text]++
+			}
+		}
+	}
+	for text := range acked {
+		require.Equal(t, 1, seen[text], text)
+	}
+}
+
+func TestABodyLargerThanAnItemIsWholeForEveryReader(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	s := NewStore(w.connect(0, faults{}), nil)
+	openTest(t, s, "ses_b", "key_a")
+	l, release, err := s.Log(t.Context(), "ses_b")
+	require.NoError(t, err)
+	defer release()
+	big := noise(6 << 20)
+	_, err = l.Append(t.Context(), report("key_a", big))
+	require.NoError(t, err)
+	for _, store := range []*Store{s, NewStore(w.connect(1, faults{}), nil)} {
+		events := eventsOf(t, store, "ses_b")
+		require.Contains(t, string(events[len(events)-1].JSON()), big)
+	}
+	for k := range w.items {
+		require.NotEqual(t, intents, k.PK, "the intent is gone")
+	}
+}
+
+func TestSweepDeletesOnlyPartsThatNothingNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	now := time.Now()
+	s := NewStore(w.connect(0, faults{}), &Options{Now: func() time.Time { return now }})
+	openTest(t, s, "ses_b", "key_a")
+	l, release, err := s.Log(t.Context(), "ses_b")
+	require.NoError(t, err)
+	defer release()
+	big := noise(1 << 20)
+	_, err = l.Append(t.Context(), report("key_a", big))
+	require.NoError(t, err)
+	_, _, err = s.putParts(t.Context(), "ses_b", chunkKey(5), []byte(noise(1<<20))) // its chunk never comes
+	require.NoError(t, err)
+	parts := func() (n int) {
+		for k := range w.items {
+			if strings.HasPrefix(k.PK, "B#") {
+				n++
+			}
+		}
+		return n
+	}
+	before := parts()
+	require.NoError(t, s.SweepParts(t.Context(), time.Hour))
+	require.Equal(t, before, parts(), "too young to touch")
+	now = now.Add(2 * time.Hour)
+	require.NoError(t, s.SweepParts(t.Context(), time.Hour))
+	require.Less(t, parts(), before)
+	require.Contains(t, string(eventsOf(t, NewStore(w.connect(1, faults{}), nil), "ses_b")[1].JSON()), big)
+}
+
+func TestALogOfANewerReleaseIsReadButNotWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	openTest(t, NewStore(w.connect(0, faults{}), nil), "ses_n", "key_a")
+	chunk := &Chunk{N: 1, Format: FormatVersion, Nonce: newNonce(), At: 5}
+	entries := appendEntries(nil, []Entry{{Type: "turn.warp"}, {Type: SandboxRunning, Key: "key_a", Payload: json.RawMessage(`{}`)}})
+	require.NoError(t, w.write(table.Op{Key: table.Key{PK: logKey("ses_n"), SK: chunkKey(1)}, Body: table.Pack(chunk.encode(entries))}))
+	s := NewStore(w.connect(1, faults{}), nil)
+	require.Len(t, eventsOf(t, s, "ses_n"), 2)
+	l, release, err := s.Log(t.Context(), "ses_n")
+	require.NoError(t, err)
+	defer release()
+	_, err = l.Append(t.Context(), report("key_a", "x"))
+	require.ErrorIs(t, err, ErrUnknownFormat)
+}
+
+// Whatever happened in a session, a process that starts from the snapshot knows
+// what one that folds the whole log knows.
+func TestASnapshotAndTheRestAreTheWholeLog(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld()
+		s := NewStore(w.connect(0, faults{}), nil)
+		openTest(t, s, "ses_s", "key_a", "key_b")
+		l, release, err := s.Log(t.Context(), "ses_s")
+		require.NoError(rt, err)
+		defer release()
+		for range rapid.IntRange(0, 30).Draw(rt, "steps") {
+			step(rt, l)
+			if rapid.Bool().Draw(rt, "snapshot") {
+				l.mu.Lock()
+				l.snapAt = 0
+				l.mu.Unlock()
+				require.NoError(rt, l.writeSnapshot(t.Context()))
+			}
+		}
+		fast, release1, err := NewStore(w.connect(1, faults{}), nil).Log(t.Context(), "ses_s")
+		require.NoError(rt, err)
+		defer release1()
+		delete(w.items, table.Key{PK: logKey("ses_s"), SK: "SNAP"})
+		slow, release2, err := NewStore(w.connect(2, faults{}), nil).Log(t.Context(), "ses_s")
+		require.NoError(rt, err)
+		defer release2()
+		require.JSONEq(rt, string(MarshalJSON(slow.state)), string(MarshalJSON(fast.state)))
+		h1, err := fast.History(t.Context())
+		require.NoError(rt, err)
+		h2, err := slow.History(t.Context())
+		require.NoError(rt, err)
+		require.Equal(rt, h2.Ops(), h1.Ops())
+		for op := int64(1); op <= h2.Ops(); op++ {
+			a, b := h1.View(op), h2.View(op)
+			require.Equal(rt, string(bytes.Join(b[:], nil)), string(bytes.Join(a[:], nil)), "operation %d", op)
+		}
+		var one, two []string
+		for _, r := range eventsOf(t, fast.store, "ses_s") {
+			one = append(one, string(r.JSON()))
+		}
+		for _, r := range eventsOf(t, slow.store, "ses_s") {
+			two = append(two, string(r.JSON()))
+		}
+		require.Equal(rt, two, one)
+	})
+}
+
+// step does one thing that clients and servers do to a session.
+func step(rt *rapid.T, l *Log) {
+	key := rapid.SampledFrom([]string{"key_a", "key_b"}).Draw(rt, "key")
+	add := func(turn int64, entries ...Entry) {
+		_, err := l.Append(context.Background(), func(*State) (Draft, error) { return Draft{Turn: turn, Entries: entries}, nil })
+		require.NoError(rt, err)
+	}
+	var turn *TurnState
+	l.View(func(s *State) { turn = s.Turn })
+	say := Entry{Type: ClientMessageSend, Key: key, Payload: NewMessage("user", Quote(rapid.StringN(0, 8, -1).Draw(rt, "text")))}
+	ask := Entry{Type: ProviderRequest, Key: key, Payload: json.RawMessage(`{"attempt":0}`)}
+	if turn == nil {
+		switch rapid.IntRange(0, 3).Draw(rt, "idle") {
+		case 0:
+			add(0, Entry{Type: SessionDriverRegister, Key: key, Payload: json.RawMessage(`{}`)})
+		case 1:
+			add(0, Entry{Type: MarkTools, Key: key, Payload: json.RawMessage(`[{"name":"a","advert":{"name":"a"}}]`)})
+		default:
+			add(NewTurn, Entry{Type: MarkBegin, Key: key, Wall: 7, Idem: &Idem{Key: key, Body: "b"}}, say, ask)
+		}
+		return
+	}
+	if turn.Paused {
+		add(NewTurn, Entry{Type: MarkResume, Key: key}, say, ask)
+		return
+	}
+	answer := Entry{Type: ProviderResponse, Key: key, Payload: json.RawMessage(`{"ok":true}`)}
+	tool := NewMessage("assistant", json.RawMessage(`[{"type":"tool_use","id":"t","name":"a","input":{}}]`))
+	switch rapid.IntRange(0, 4).Draw(rt, "running") {
+	case 0:
+		add(turn.ID, breakTurn(&State{Turn: turn}, "lost")...)
+	case 1:
+		add(turn.ID, answer, Entry{Type: MarkStep, Key: key, Payload: tool}, Entry{Type: ServerMessageSend, Key: key}, Entry{Type: MarkPause, Key: key, Wall: 9})
+	case 2:
+		add(turn.ID, answer, Entry{Type: MarkStep, Key: key, Payload: tool}, Entry{Type: ToolResult, Key: key, Payload: json.RawMessage(`{"tool_use_id":"t","content":"r","is_error":false}`)}, ask)
+	default:
+		add(turn.ID, answer, Entry{Type: ServerMessageSend, Key: key, Payload: NewMessage("assistant", Quote("fin"))}, Entry{Type: MarkEnd, Key: key, Outcome: "done"})
+	}
+}
+
+// The rebuild is part of the format: this log was written once and must show the
+// same events for ever.
+func TestAnOldLogShowsTheSameEventsForEver(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	raw, err := os.ReadFile(filepath.Join("testdata", "golden-log.jsonl"))
+	require.NoError(t, err)
+	for n, line := range bytes.Split(bytes.TrimSpace(raw), []byte("\n")) {
+		require.NoError(t, w.write(table.Op{Key: table.Key{PK: logKey("ses_00000000000000000000000000000001"), SK: chunkKey(int64(n))}, Body: table.Pack(line)}))
+	}
+	list := []byte(`[{"name":"a","input_schema":{"type":"object","properties":{}}}]`)
+	s := NewStore(w.connect(0, faults{}), nil)
+	_, err = s.putValue(t.Context(), "ses_00000000000000000000000000000001", table.Op{Body: list, Key: table.Key{PK: logKey("ses_00000000000000000000000000000001"), SK: "TOOLS#aa"}})
+	require.NoError(t, err)
+	var got bytes.Buffer
+	for _, r := range eventsOf(t, s, "ses_00000000000000000000000000000001") {
+		got.Write(append(r.JSON(), '\n'))
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "golden-events.jsonl"))
+	if errors.Is(err, os.ErrNotExist) {
+		require.NoError(t, os.WriteFile(filepath.Join("testdata", "golden-events.jsonl"), got.Bytes(), 0o600))
+		t.Fatal("golden-events.jsonl was written; read it, and commit it when it is right")
+	}
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String())
+}
+
+func TestFinishedSessionsLeaveTheCache(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	s := NewStore(w.connect(0, faults{}), &Options{CacheBytes: 100 << 10})
+	for i := range 50 {
+		id := fmt.Sprintf("ses_%d", i)
+		openTest(t, s, id, "key_a")
+		l, release, err := s.Log(t.Context(), id)
+		require.NoError(t, err)
+		_, err = l.Append(t.Context(), report("key_a", strings.Repeat("x", 5000)))
+		require.NoError(t, err)
+		if i%2 == 0 {
+			require.NoError(t, l.Close(t.Context(), "key_a"))
+		}
+		release()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.LessOrEqual(t, s.idleBytes, 100<<10)
+	require.Less(t, len(s.logs), 15)
+	for _, l := range s.logs {
+		require.True(t, l.state.Open())
+	}
+}
