@@ -12,6 +12,7 @@ import (
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/provider"
 	"github.com/lambae/lambae/internal/session"
+	"github.com/lambae/lambae/internal/turn"
 )
 
 // AdminDeps are what the admin API stands on.
@@ -40,11 +41,7 @@ type AdminDeps struct {
 }
 
 // ImageStatus says whether a sandbox image can be started.
-type ImageStatus struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // pending, available or error
-	Detail string `json:"detail,omitempty"`
-}
+type ImageStatus = turn.ImageStatus
 
 // admin serves the admin API.
 type admin struct{ AdminDeps }

@@ -44,10 +44,14 @@ func (c *Client) client(w http.ResponseWriter, r *http.Request) (key session.Cli
 		fail(w, r, c.Logger, err)
 		return key, p, false, false
 	}
-	if err := c.Directory.Touch(r.Context(), key.ID); err != nil {
-		c.Logger.Warn("last_used_at not written", "key", key.ID, "error", err)
-	}
 	return key, p, false, true
+}
+
+// touch notes the use of a client key, after the answer.
+func (c *Client) touch(ctx context.Context, key string) {
+	if err := c.Directory.Touch(context.WithoutCancel(ctx), key); err != nil {
+		c.Logger.Warn("last_used_at not written", "key", key, "error", err)
+	}
 }
 
 // caller authenticates a session key for the session of the path. On failure

@@ -49,6 +49,7 @@ func (c *Client) open(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	defer c.touch(r.Context(), key.ID)
 	body, err := readBody(r)
 	if err != nil {
 		fail(w, r, c.Logger, err)
@@ -168,6 +169,7 @@ func (c *Client) join(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	defer c.touch(r.Context(), key.ID)
 	body, err := readBody(r)
 	if err != nil {
 		fail(w, r, c.Logger, err)

@@ -96,7 +96,10 @@ func (a *App) AdminHandler(authenticate func(ctx context.Context, secret string)
 		Events: func(ctx context.Context, id, cursor string, limit int) ([]json.RawMessage, *string, error) {
 			return a.Client.Events(ctx, id, cursor, limit)
 		},
-		State:        a.Store.Logged,
+		State: a.Store.Logged,
+		Images: func(ctx context.Context, images []string) ([]api.ImageStatus, error) {
+			return a.Engine.ImageStatuses(ctx, images), nil
+		},
 		Revoke:       a.Client.RevokeIn,
 		Authenticate: authenticate,
 		Logger:       a.parts.Logger,
