@@ -80,16 +80,22 @@ func (p *process) start() {
 	require.NoError(p.t, err)
 	p.cmd = exec.Command(bin, "dev")
 	p.cmd.Dir, p.cmd.Env = p.dir, p.env
-	var log bytes.Buffer
-	p.cmd.Stdout, p.cmd.Stderr = &log, &log
+	log, err := os.Create(filepath.Join(p.dir, "log"))
+	require.NoError(p.t, err)
+	defer log.Close()
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	require.NoError(p.t, p.cmd.Start())
-	require.Eventually(p.t, func() bool {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		res, err := http.Get(p.url + "/healthz")
 		if err == nil {
 			res.Body.Close()
+			return
 		}
-		return err == nil && res.StatusCode == 200
-	}, 30*time.Second, 5*time.Millisecond, "server does not start")
+		if time.Now().After(deadline) {
+			said, _ := os.ReadFile(log.Name())
+			require.FailNow(p.t, "server does not start", "%v\n%s", err, said)
+		}
+	}
 }
 
 func (p *process) kill() {

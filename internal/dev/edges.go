@@ -11,7 +11,7 @@ import (
 	"github.com/lambae/lambae/internal/app"
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/config/awssecrets"
-	//"github.com/lambae/lambae/internal/provider/bedrock"
+	"github.com/lambae/lambae/internal/provider/bedrock"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/table/dynamo"
 )
@@ -21,7 +21,7 @@ import (
 func addEdges(p *app.Parts) {
 	secrets := awssecrets.New(nil)
 	p.Resolve = config.NewResolver(config.ResolverOptions{Lookup: lookupEnv, SecretsManager: secrets.SecretsManager, SSM: secrets.SSM}).Resolve
-	//p.Bedrock = bedrock.New
+	p.Bedrock = bedrock.New(nil)
 	p.Region = os.Getenv("AWS_REGION")
 }
 
