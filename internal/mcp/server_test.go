@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -44,6 +45,16 @@ func serveStdio(mode string) {
 	case "stubborn": // answers, but neither the end of input nor SIGTERM ends it
 		signal.Ignore(syscall.SIGTERM)
 		newServer("", nil).Run(context.Background(), &sdk.StdioTransport{})
+		select {}
+	case "parent": // of a stubborn one
+		p := NewPool([]Server{stdio("x", "stubborn")}, nil)
+		r, err := p.Call(context.Background(), "s", "x", "pid", nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		var blocks []struct{ Text string }
+		json.Unmarshal(r.Content, &blocks)
+		fmt.Println(blocks[0].Text)
 		select {}
 	case "broken":
 		fmt.Fprintln(os.Stderr, "cannot find my database")
