@@ -54,9 +54,10 @@ func (c *Client) now() time.Time {
 
 // caller is an authenticated session key.
 type caller struct {
-	log     *session.Log
-	key     string // client key id
-	profile session.Profile
+	log       *session.Log
+	key       string // client key id
+	profileID string
+	profile   session.Profile
 	// gone is set when the session's profile was deleted.
 	gone    bool
 	release func()

@@ -95,6 +95,27 @@ func (s *Store) Log(ctx context.Context, id string) (*Log, func(), error) {
 	return l, release, nil
 }
 
+// Cached returns the session's log as this process last saw it, when it is in
+// memory: what other processes appended since is missing until [Log.Refresh].
+// The function must be called when the log is not used any more.
+func (s *Store) Cached(id string) (*Log, func(), bool) {
+	s.mu.Lock()
+	_, there := s.logs[id]
+	s.mu.Unlock()
+	if !there {
+		return nil, nil, false
+	}
+	l := s.acquire(id)
+	l.mu.Lock()
+	loaded := l.loaded
+	l.mu.Unlock()
+	if !loaded {
+		s.release(l)
+		return nil, nil, false
+	}
+	return l, func() { s.release(l) }, true
+}
+
 func (s *Store) acquire(id string) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
