@@ -281,13 +281,13 @@ func TestAProcessThatEndsFailsItsInvocation(t *testing.T) {
 func TestATimeoutEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	f.Timeout = 300 * time.Millisecond
+	f.Timeout = time.Second
 	inv := f.Invoke(event(t, http.MethodGet, "/hang", ""))
 	resp, err := inv.Response()
 	require.NoError(t, err)
 	body, err := io.ReadAll(resp.Body)
 	require.Equal(t, "waiting\n", string(body))
-	require.EqualError(t, err, "Sandbox.Timedout: Task timed out after 0.30 seconds")
+	require.EqualError(t, err, "Sandbox.Timedout: Task timed out after 1.00 seconds")
 
 	require.Eventually(t, func() bool { return f.Start(binary) == nil }, 10*time.Second, 5*time.Millisecond, "another one can be started")
 	require.Equal(t, http.StatusOK, f.do(t, http.MethodGet, "/silent", "").StatusCode)

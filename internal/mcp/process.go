@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-// How long a server may take to go: after its input ended, and after SIGTERM.
+// How long a server may take to go: after its input ended, after SIGTERM, and
+// then to let go of its standard error.
 const (
-	exitGrace = 2 * time.Second
-	termGrace = time.Second
+	exitGrace  = 2 * time.Second
+	termGrace  = time.Second
+	drainGrace = time.Second
 )
 
 // process is a child with its pipes, in a process group of its own where there
@@ -91,14 +93,16 @@ func (p *process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
 func (p *process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stdin.Close()
-		if !p.goneIn(exitGrace) {
+		if !closed(p.exited, exitGrace) {
 			terminate(p.cmd.Process)
-			if !p.goneIn(termGrace) {
+			if !closed(p.exited, termGrace) {
 				kill(p.cmd.Process)
 				<-p.exited
 			}
 		}
-		// A grandchild that left the group may hold these for long.
+		// What it said last is in the pipe still. A grandchild that left the group
+		// may hold that open for long.
+		closed(p.drained, drainGrace)
 		p.stdout.Close()
 		p.stderr.Close()
 		<-p.drained
@@ -106,11 +110,12 @@ func (p *process) Close() error {
 	return nil
 }
 
-func (p *process) goneIn(d time.Duration) bool {
+// closed waits for c at most d long.
+func closed(c <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-p.exited:
+	case <-c:
 		return true
 	case <-t.C:
 		return false

@@ -216,7 +216,7 @@ func TestTheWaitEndsWithItsContext(t *testing.T) {
 		w.WriteHeader(503)
 		return true
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.EqualError(t, testClient(t).post(ctx, collector.HTTPURL+"/v1/traces", nil), "collector answered 503 Service Unavailable")
 }
