@@ -1,0 +1,28 @@
+// Command admin is the function behind the admin API: a Function URL with
+// AWS_IAM, which has authenticated the caller before anything here runs. Its
+// answers are small, so they are buffered. A schedule calls it too, to finish
+// what crashed functions left.
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/lambae/lambae/functions/internal/boot"
+)
+
+func main() { boot.Main(serve) }
+
+func serve(f *boot.Function) error {
+	a, err := f.App()
+	if err != nil {
+		return err
+	}
+	h := newHandler(f.Traced(a.AdminHandler(nil)), a.Sweep)
+	lambda.Start(func(ctx context.Context, event event) (any, error) {
+		defer f.Flush(ctx)
+		return h.handle(ctx, event)
+	})
+	return nil
+}

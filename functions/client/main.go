@@ -1,0 +1,29 @@
+// Command client is the function behind the client API: a Function URL in
+// RESPONSE_STREAM mode, whose callers authenticate with client and session keys.
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/lambae/lambae/functions/internal/boot"
+	"github.com/lambae/lambae/internal/app"
+	"github.com/lambae/lambae/internal/lambdahttp"
+	"github.com/lambae/lambae/internal/provider/bedrock"
+)
+
+func main() { boot.Main(serve) }
+
+func serve(f *boot.Function) error {
+	a, err := f.App(withBedrock)
+	if err != nil {
+		return err
+	}
+	lambdahttp.Start(f.Traced(a.ClientHandler()), &lambdahttp.Options{Logger: f.Logger, After: f.Flush})
+	return nil
+}
+
+func withBedrock(f *boot.Function, p *app.Parts) {
+	p.Bedrock = bedrock.New(func(context.Context) (aws.Config, error) { return f.AWS, nil })
+}
