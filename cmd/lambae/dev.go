@@ -12,6 +12,7 @@ import (
 
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/dev"
+	"github.com/lambae/lambae/internal/telemetry"
 )
 
 // devOptions are the flags of "lambae dev".
@@ -61,7 +62,7 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return &usageError{err.Error()}
 	}
-	logger := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: env.LogLevel}))
+	logger := slog.New(telemetry.NewLogHandler(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: env.LogLevel})))
 	for _, key := range file.Unused {
 		logger.Warn("configuration key is not used", "file", env.ConfigPath, "key", key)
 	}

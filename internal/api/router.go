@@ -36,6 +36,22 @@ func newRouter(log *slog.Logger, now func() time.Time) *chi.Mux {
 	return r
 }
 
+// Routed makes [Route] work for what stands in front of one of our handlers.
+func Routed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, chi.NewRouteContext())))
+	})
+}
+
+// Route is the pattern of the route that served r, for the names of spans. It is
+// known after the handler ran.
+func Route(r *http.Request) string {
+	if rctx := chi.RouteContext(r.Context()); rctx != nil {
+		return rctx.RoutePattern()
+	}
+	return ""
+}
+
 func allowedMethods(routes chi.Routes, r *http.Request) []string {
 	path := r.URL.RawPath
 	if path == "" {

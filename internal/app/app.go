@@ -17,6 +17,7 @@ import (
 	"github.com/lambae/lambae/internal/provider"
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table"
+	"github.com/lambae/lambae/internal/telemetry"
 	"github.com/lambae/lambae/internal/turn"
 )
 
@@ -34,6 +35,8 @@ type Parts struct {
 	// Bedrock makes the client of bedrock entries; nil where none is linked.
 	Bedrock func(ctx context.Context, baseURL string) (provider.BedrockClient, error)
 	Region  string
+	// Telemetry is nil when it is off.
+	Telemetry *telemetry.Telemetry
 	// Platform is set where requests have a time limit and answers a size limit.
 	Platform bool
 }
@@ -53,7 +56,7 @@ type App struct {
 
 // New wires an App. It starts nothing that must be stopped but what [App.Close] does.
 func New(p Parts) (*App, error) {
-	registry, err := provider.NewRegistry(p.File.Providers, provider.Options{Resolve: p.Resolve, Bedrock: p.Bedrock, Region: p.Region})
+	registry, err := provider.NewRegistry(p.File.Providers, provider.Options{Resolve: p.Resolve, Bedrock: p.Bedrock, Region: p.Region, Wrap: p.Telemetry.Transport})
 	if err != nil {
 		return nil, fmt.Errorf("providers: %w", err)
 	}
@@ -72,7 +75,7 @@ func New(p Parts) (*App, error) {
 	var stopping, halted context.Context
 	stopping, a.stop = context.WithCancelCause(context.Background())
 	halted, a.halt = context.WithCancelCause(context.Background())
-	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Logger: p.Logger, Halted: halted}
+	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Telemetry: p.Telemetry, Logger: p.Logger, Halted: halted}
 	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
 		Logger: p.Logger, Version: Version, Stopping: stopping}
 	a.Engine.Ending = a.Client.Ending
@@ -105,6 +108,14 @@ func (a *App) AdminHandler(authenticate func(ctx context.Context, secret string)
 		Logger:       a.parts.Logger,
 		Now:          time.Now,
 	})
+}
+
+// Traced makes a span of each request to h. Without telemetry it is h itself.
+func (a *App) Traced(h http.Handler) http.Handler {
+	if a.parts.Telemetry == nil {
+		return h
+	}
+	return api.Routed(a.parts.Telemetry.Handler(h, api.Route))
 }
 
 // Sweep finishes what crashed processes left: revocations, and parts of writes

@@ -23,6 +23,7 @@ import (
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/table/embedded"
+	"github.com/lambae/lambae/internal/telemetry"
 )
 
 // server is a whole server on real ports, with a scripted model behind it.
@@ -39,6 +40,7 @@ type setup struct {
 	table table.Table // a new embedded one when nil
 	turn  time.Duration
 	mcp   []config.MCPServer
+	trace *telemetry.Telemetry
 }
 
 func start(t testing.TB, o setup) *server {
@@ -56,9 +58,9 @@ func start(t testing.TB, o setup) *server {
 		return config.Provider{Name: name, Kind: "anthropic", Model: "scripted", AuthToken: token, MaxTokens: 4096, BaseURL: model.URL + path}
 	}
 	file := &config.File{Providers: []config.Provider{entry("model", "", "t"), entry("broken", "/nothing-here", "t"), entry("spare", "", "t")}, MCP: o.mcp}
-	a, err := app.New(app.Parts{Table: o.table, File: file, Env: &config.Env{TurnTimeout: o.turn}, Logger: slog.New(slog.DiscardHandler)})
+	a, err := app.New(app.Parts{Table: o.table, File: file, Env: &config.Env{TurnTimeout: o.turn}, Logger: slog.New(slog.DiscardHandler), Telemetry: o.trace})
 	require.NoError(t, err)
-	client := httptest.NewServer(a.ClientHandler())
+	client := httptest.NewServer(a.Traced(a.ClientHandler()))
 	admin := httptest.NewServer(a.AdminHandler(func(context.Context, string) error { return nil }))
 	t.Cleanup(func() {
 		a.Drain()

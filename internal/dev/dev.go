@@ -51,10 +51,14 @@ func Run(ctx context.Context, o Options) error {
 	}
 	parts := app.Parts{Table: t, File: o.File, Env: o.Env, Logger: o.Logger}
 	addEdges(&parts)
+	flush, err := addTelemetry(ctx, &parts)
+	if err != nil {
+		return errors.Join(err, t.Close())
+	}
+	defer flush()
 	a, err := app.New(parts)
 	if err != nil {
-		_ = t.Close()
-		return err
+		return errors.Join(err, t.Close())
 	}
 	defer func() {
 		if err := a.Close(); err != nil {
@@ -75,13 +79,13 @@ func serve(ctx context.Context, o Options, a *app.App, fatal <-chan error) error
 	if err != nil {
 		return err
 	}
-	admin := server(a.AdminHandler(a.Directory.VerifyAdminKey), o.Logger)
+	admin := server(a.Traced(a.AdminHandler(a.Directory.VerifyAdminKey)), o.Logger)
 	clientPort, err := listen(o.Env.Addr, "BAE_ADDR")
 	if err != nil {
 		_ = adminPort.Close()
 		return err
 	}
-	client := server(a.ClientHandler(), o.Logger)
+	client := server(a.Traced(a.ClientHandler()), o.Logger)
 	a.Sweep(ctx)
 	if err := firstRun(ctx, o, a); err != nil {
 		_, _ = adminPort.Close(), clientPort.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,6 +15,9 @@ import (
 	"github.com/lambae/lambae/internal/provider/bedrock"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/table/dynamo"
+	"github.com/lambae/lambae/internal/telemetry"
+	"github.com/lambae/lambae/internal/telemetry/otlpgrpc"
+	"github.com/lambae/lambae/internal/telemetry/otlphttp"
 )
 
 // addEdges gives the server all edges there are: on a laptop the size of the
@@ -23,6 +27,26 @@ func addEdges(p *app.Parts) {
 	p.Resolve = config.NewResolver(config.ResolverOptions{Lookup: lookupEnv, SecretsManager: secrets.SecretsManager, SSM: secrets.SSM}).Resolve
 	p.Bedrock = bedrock.New(nil)
 	p.Region = os.Getenv("AWS_REGION")
+}
+
+// addTelemetry starts what the [telemetry] section asks for. flush sends what is
+// left at the end.
+func addTelemetry(ctx context.Context, p *app.Parts) (flush func(), err error) {
+	t, stop, err := telemetry.Start(ctx, telemetry.Config(p.File.Telemetry), telemetry.Options{
+		Version: app.Version, Exporters: []telemetry.Exporter{otlphttp.Exporter(), otlpgrpc.Exporter()},
+		Resolve: p.Resolve, Logger: p.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	p.Telemetry = t
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := stop(ctx); err != nil {
+			p.Logger.Warn("telemetry not sent", "error", err)
+		}
+	}, nil
 }
 
 func openDynamo(ctx context.Context, name string) (table.Table, error) {

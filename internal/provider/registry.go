@@ -27,6 +27,10 @@ type Options struct {
 	// Region completes the address bedrock entries show, as AWS_REGION has it.
 	Region string
 
+	// Wrap stands between the providers and the network, to carry traces on; nil
+	// for nothing in between.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
 	HTTPClient *http.Client                               // nil: one made for this, see newHTTPClient
 	Now        func() time.Time                           // nil: time.Now
 	Sleep      func(context.Context, time.Duration) error // nil: the real clock
@@ -39,6 +43,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.HTTPClient == nil {
 		o.HTTPClient = newHTTPClient()
+		if o.Wrap != nil {
+			o.HTTPClient.Transport = o.Wrap(o.HTTPClient.Transport)
+		}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -10,6 +10,7 @@ import (
 	"github.com/lambae/lambae/internal/mcp"
 	"github.com/lambae/lambae/internal/provider"
 	"github.com/lambae/lambae/internal/session"
+	"github.com/lambae/lambae/internal/telemetry"
 )
 
 // MaxRoundTrips is how many provider answers one call may take.
@@ -22,7 +23,8 @@ const unavailable = "The provider is currently unavailable."
 type Engine struct {
 	Providers *provider.Registry
 	MCP       *mcp.Pool
-	Sandboxes Sandboxes // nil when the server has no sandbox driver
+	Sandboxes Sandboxes            // nil when the server has no sandbox driver
+	Telemetry *telemetry.Telemetry // nil when it is off
 	Logger    *slog.Logger
 	Now       func() time.Time // time.Now when nil
 
@@ -87,6 +89,14 @@ func (e *Engine) Send(ctx context.Context, c Call) (*Result, error) {
 	if r.mergeFails() {
 		defer e.ending(ctx, c.Log)()
 	}
+	ctx, span := e.Telemetry.Turn(ctx, c.Log.ID)
+	res, err := r.send(ctx)
+	span.End(ctx, r.reason(err))
+	return res, err
+}
+
+func (r *run) send(ctx context.Context) (*Result, error) {
+	c := r.call
 	entered, err := c.Log.Enter(ctx, session.Arrival{Key: c.Key, Idem: c.Idem, Check: r.check, Compose: r.compose})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lambae/lambae/internal/provider"
 	"github.com/lambae/lambae/internal/session"
+	"github.com/lambae/lambae/internal/telemetry"
 )
 
 // run is one call on its way: what the next chunk needs to know of the last.
@@ -22,6 +23,7 @@ type run struct {
 	events  []session.Rendered
 	message json.RawMessage // of the terminal result
 	trips   int             // provider round trips begun
+	gaveUp  string          // why the session ended with the call
 
 	// Set by the request entry that was composed last.
 	asked request
@@ -103,7 +105,7 @@ func (r *run) ask(s *session.State, d *session.Draft) {
 		d.Entries = append(d.Entries, r.errorEvent(session.ReasonLoopLimit, struct {
 			Max int `json:"max_iterations"`
 		}{MaxRoundTrips}))
-		r.giveUp(d)
+		r.giveUp(d, session.ReasonLoopLimit)
 		return
 	}
 	r.trips++
@@ -136,11 +138,12 @@ func (r *run) next(d *session.Draft) {
 	d.Entries = append(d.Entries, r.errorEvent(session.ReasonAllProvidersFailed, struct {
 		Attempts int `json:"attempts"`
 	}{r.asked.failures}))
-	r.giveUp(d)
+	r.giveUp(d, session.ReasonAllProvidersFailed)
 }
 
 // giveUp ends the session in state error, with a result that says so.
-func (r *run) giveUp(d *session.Draft) {
+func (r *run) giveUp(d *session.Draft, reason string) {
+	r.gaveUp = reason
 	r.message = session.NewMessage("assistant", text(unavailable))
 	d.Entries = append(d.Entries, session.Entry{Type: session.MarkErrState},
 		session.Entry{Type: session.MarkEnd, Key: r.call.Key, Outcome: "failed"})
@@ -279,7 +282,34 @@ func (r *run) attempt(reach int64) (*provider.Response, error) {
 	if r.call.Stream {
 		req.OnDelta = r.call.Sink.Delta
 	}
-	return p.Call(r.ctx, req)
+	ctx, span := r.engine.Telemetry.Attempt(r.ctx, p.Info().Kind, p.Info().Model, r.asked.attempt)
+	res, err := p.Call(ctx, req)
+	if err != nil {
+		var failed *provider.Error
+		if errors.As(err, &failed) && failed.Status != 0 {
+			span.Status(failed.Status)
+		}
+		span.End(ctx, "attempt_failed")
+		return nil, err
+	}
+	span.Status(res.Status)
+	span.Tokens(ctx, telemetry.Usage{Input: res.InputTokens, Output: res.OutputTokens})
+	span.End(ctx, "")
+	return res, nil
+}
+
+// reason is the outcome of the call in one word, "" for a success.
+func (r *run) reason(err error) string {
+	var refused *session.Refusal
+	switch {
+	case err == nil:
+		return r.gaveUp
+	case errors.As(err, &refused):
+		return "refused"
+	case errors.Is(err, session.ErrTurnLost):
+		return "lost"
+	}
+	return "interrupted"
 }
 
 type responseHead struct {

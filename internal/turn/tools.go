@@ -199,5 +199,12 @@ func (r *run) callMCP(c toolCall, server string) (mcp.Result, error) {
 	if r.engine.MCP == nil {
 		return mcp.Result{}, errors.New("this server has no MCP connections")
 	}
-	return r.engine.MCP.Call(r.ctx, r.call.Log.ID, server, c.name, c.input)
+	ctx, span := r.engine.Telemetry.Tool(r.ctx, c.name, session.DispatchMCP)
+	res, err := r.engine.MCP.Call(ctx, r.call.Log.ID, server, c.name, c.input)
+	reason := ""
+	if err != nil || res.IsError {
+		reason = "tool_error"
+	}
+	span.End(ctx, reason)
+	return res, err
 }
