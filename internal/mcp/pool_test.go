@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -173,7 +172,9 @@ func TestAServerThatDiedWhileUnusedIsStartedAgain(t *testing.T) {
 	p := newPool(t, nil, stdio("x", "tools"))
 	pid, err := strconv.Atoi(callText(t, p, "s", "x", "pid", `{}`))
 	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	server, err := os.FindProcess(pid)
+	require.NoError(t, err)
+	require.NoError(t, server.Kill())
 	eventually(t, "the pool sees it", func() bool { return p.connections() == 0 })
 	require.NotEqual(t, strconv.Itoa(pid), callText(t, p, "s", "x", "pid", `{}`))
 }

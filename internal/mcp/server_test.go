@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -257,10 +257,10 @@ func eventually(t *testing.T, what string, condition func() bool) {
 
 // alive reports whether a process runs; a zombie does not.
 func alive(pid string) bool {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return false
+	state, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
+	if stat, procErr := os.ReadFile("/proc/" + pid + "/stat"); procErr == nil {
+		// After the name in brackets, which may hold anything.
+		state, err = bytes.TrimSpace(stat[bytes.LastIndexByte(stat, ')')+1:]), nil
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	return !slices.Contains([]string{"Z", "X"}, fields[0])
+	return err == nil && len(state) > 0 && state[0] != 'Z' && state[0] != 'X'
 }
