@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -312,6 +311,7 @@ func TestEventsKeepTheirJSON(t *testing.T) {
 	require.NoError(t, json.Compact(&compact, []byte(raw)))
 	require.Equal(t, compact.String(), string(encoded))
 
-	made := lambae.Event{ID: "evt_2", Type: lambae.EventToolCall, Payload: json.RawMessage(`{}`)}
-	require.True(t, strings.HasPrefix(string(made.Raw()), `{"id":"evt_2",`))
+	made := lambae.Event{ID: "evt_2", Type: lambae.EventToolCall, Payload: json.RawMessage(`{}`), CreatedAt: event.CreatedAt}
+	require.Equal(t, `{"id":"evt_2","session_id":"","client_key_id":"","event_type":"tool.call","payload":{},"created_at":"2026-07-06T18:26:10.000Z"}`,
+		string(made.Raw()))
 }

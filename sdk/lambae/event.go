@@ -62,12 +62,18 @@ func (e Event) Raw() json.RawMessage {
 		return e.raw
 	}
 	type fields Event // drops the methods, and so the recursion
-	raw, err := encode(fields(e))
+	raw, err := encode(struct {
+		fields
+		CreatedAt string `json:"created_at"`
+	}{fields(e), e.CreatedAt.UTC().Format(timeFormat)})
 	if err != nil {
 		return nil
 	}
 	return raw
 }
+
+// timeFormat has exactly three fractional digits (protocol, "Ids, keys, times").
+const timeFormat = "2006-01-02T15:04:05.000Z"
 
 // MarshalJSON implements [json.Marshaler].
 func (e Event) MarshalJSON() ([]byte, error) { return e.Raw(), nil }

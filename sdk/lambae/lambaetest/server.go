@@ -129,9 +129,10 @@ type clientKey struct {
 	secret string
 }
 
+// newID counts in front, so that ids differ where they are cut short.
 func (s *Server) newID(prefix string) string {
 	s.serial++
-	return fmt.Sprintf("%s%032x", prefix, s.serial)
+	return fmt.Sprintf("%s%08x%024d", prefix, s.serial, 0)
 }
 
 func (s *Server) newSecret(prefix string) string {

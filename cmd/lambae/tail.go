@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lambae/lambae/sdk/lambae"
+)
+
+// tailOptions are the flags of "lambae tail".
+type tailOptions struct {
+	clientFlags
+	sessionKey, since string
+	live, json, full  bool
+}
+
+func (a *app) tailCommand() *command {
+	c := newCommand("tail", "follow a session's events as they happen")
+	c.args = []argument{{"session id", false}}
+	c.details = `Shows the session's events from its beginning, then new ones as they come, until
+the session ends or Ctrl-C. Lost connections are taken up again where they broke.
+Times are in UTC.
+
+Reading needs a session key. One that a chat or tail on this machine got before is
+used again; otherwise the session is joined with the client key, which shows in it
+as a session.join event.`
+	var o tailOptions
+	c.flags.StringVar(&o.sessionKey, "session-key", "", "session `key` (bae_ses_…) to use instead of joining")
+	c.flags.StringVar(&o.since, "since", "", "start after the event with this `id`")
+	c.flags.BoolVar(&o.live, "live", false, "skip the past: only events from now on")
+	c.flags.BoolVar(&o.json, "json", false, "print events as they are, one JSON object a line")
+	c.flags.BoolVar(&o.full, "full", false, "print long texts to their end")
+	o.define(c.flags)
+	c.check = func() error {
+		if o.live && o.since != "" {
+			return usagef("--live and --since exclude each other")
+		}
+		return nil
+	}
+	c.run = func(ctx context.Context, args []string) error {
+		err := a.tail(ctx, o, args[0])
+		if errors.Is(err, context.Canceled) {
+			return nil // Ctrl-C is how a tail ends
+		}
+		return err
+	}
+	return c
+}
+
+func (a *app) tail(ctx context.Context, o tailOptions, id string) error {
+	session, err := a.reader(ctx, o, id)
+	if err != nil {
+		return err
+	}
+	since := o.since
+	if since == "" && !o.live {
+		since = lambae.Beginning
+	}
+	style := a.styleFor(a.stdout)
+	for event, err := range session.Subscribe(ctx, &lambae.SubscribeOptions{Since: since, OnLost: a.tellLost}) {
+		if err != nil {
+			return err
+		}
+		if o.json {
+			_, err = fmt.Fprintf(a.stdout, "%s\n", event.Raw())
+		} else {
+			_, err = fmt.Fprintln(a.stdout, eventLine(event, style, o.full))
+		}
+		if err != nil {
+			return err // the reader of our output is gone
+		}
+	}
+	return nil
+}
+
+// tellLost tells of lost connections, but not of a server whose time was up.
+func (a *app) tellLost(err error) {
+	if !errors.Is(err, lambae.ErrLagged) {
+		fmt.Fprintf(a.stderr, "connection lost (%s); trying again\n", explain(err))
+	}
+}
+
+// reader is a session whose events can be read.
+func (a *app) reader(ctx context.Context, o tailOptions, id string) (*lambae.Session, error) {
+	client, hasKey, err := a.client(o.clientFlags)
+	if err != nil {
+		return nil, err
+	}
+	if o.sessionKey != "" {
+		return client.Session(id, o.sessionKey)
+	}
+	return a.enter(ctx, client, hasKey, id)
+}
+
+// enter comes back to a session with the key remembered of it, or joins it.
+func (a *app) enter(ctx context.Context, client *lambae.Client, hasKey bool, id string) (*lambae.Session, error) {
+	if key := a.home().sessionKey(id); key != "" {
+		session, err := client.Session(id, key)
+		if err != nil {
+			return nil, err
+		}
+		_, err = session.Participants(ctx)
+		problem, refused := errors.AsType[*lambae.APIError](err)
+		if err == nil {
+			return session, nil
+		}
+		if !refused || problem.Type != lambae.TypeUnauthorized {
+			return nil, err
+		}
+		// The key is revoked, or of another server: join again.
+	}
+	if !hasKey {
+		return nil, a.errNoClientKey()
+	}
+	session, err := client.Join(ctx, id, &lambae.OpenRequest{ClientVersion: userAgent()})
+	if problem, ok := errors.AsType[*lambae.APIError](err); ok && problem.Type == lambae.TypeSessionClosed {
+		return nil, fmt.Errorf("%s, so it cannot be joined; its events are still there: lambae admin session events %s", problem.Detail, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return session, a.home().rememberSession(id, session.Key)
+}
+
+// eventLine is an event in an overview.
+func eventLine(event lambae.Event, style style, full bool) string {
+	limit := maxLine
+	if full {
+		limit = 0
+	}
+	said := oneLine(describe(event), limit)
+	if event.Type == lambae.EventSessionError || event.Type == lambae.EventSandboxError || event.Type == lambae.EventSubagentFailed {
+		said = style.red(said)
+	}
+	kind := string(event.Type)
+	if said != "" {
+		kind = fmt.Sprintf("%-26s", kind) // the longest there is
+	}
+	return strings.TrimRight(strings.Join([]string{
+		style.dim(event.CreatedAt.UTC().Format("15:04:05.000")),
+		style.cyan(fmt.Sprintf("%-12s", short(event.ClientKeyID))),
+		style.bold(kind),
+		said,
+	}, "  "), " ")
+}
+
+// short is enough of an id to tell a few apart: the prefix and 8 characters.
+func short(id string) string {
+	return id[:min(len(id), len("key_")+8)]
+}
