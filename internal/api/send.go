@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/lambae/lambae/internal/session"
@@ -12,23 +13,29 @@ import (
 // then the result. While the call waits for the gate its answer is open and
 // empty.
 func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller, req rpcRequest, body []byte) {
-	call, err := c.message(who, req.Params)
-	if err != nil {
-		c.reply(w, req.ID, nil, c.toRPC(r, err))
-		return
-	}
 	name, ok := idempotencyKey(w, r)
 	if !ok {
 		return
 	}
+	var idem *session.Idem
 	if name != "" {
 		secret, _ := bearer(r)
-		call.Idem = idemFor(secret, r, name, body)
-		if c.spentOtherwise(who, call.Idem) {
-			writeProblem(w, idempotencyMismatch(session.ErrIdemMismatch.Error()))
-			return
-		}
+		idem = idemFor(secret, r, name, body)
 	}
+	spent, mismatch := who.spent(idem)
+	if mismatch {
+		writeProblem(w, idempotencyMismatch(session.ErrIdemMismatch.Error()))
+		return
+	}
+	call, err := c.message(who, req.Params)
+	if over := (*session.Refusal)(nil); spent && errors.As(err, &over) {
+		err = nil // the session has ended since; the first outcome stands
+	}
+	if err != nil {
+		c.reply(w, req.ID, nil, c.toRPC(r, err))
+		return
+	}
+	call.Idem = idem
 	ctx, cancel := c.limited(r.Context())
 	defer cancel()
 	out := newLines(w, who.log.ID)
@@ -45,14 +52,19 @@ func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller
 	out.turnResult(req.ID, res)
 }
 
-// spentOtherwise reports whether the key was used for another body. It is asked
-// before the answer opens, while it can still be a 409.
-func (c *Client) spentOtherwise(who *caller, idem *session.Idem) (mismatch bool) {
-	who.log.View(func(s *session.State) {
-		sp := s.Idem[idem.Key]
-		mismatch = sp != nil && sp.Body != idem.Body
+// spent reports whether the idempotency key was used for this body before, or
+// for another one. It is asked before the answer opens, while a mismatch can
+// still be a 409.
+func (w *caller) spent(idem *session.Idem) (spent, mismatch bool) {
+	if idem == nil {
+		return false, false
+	}
+	w.log.View(func(s *session.State) {
+		if sp := s.Idem[idem.Key]; sp != nil {
+			spent, mismatch = sp.Body == idem.Body, sp.Body != idem.Body
+		}
 	})
-	return mismatch
+	return spent, mismatch
 }
 
 // message reads and checks the parameters, in the protocol's order.
