@@ -109,11 +109,34 @@ func open(path string, opts *Options, openFile func(string, int, os.FileMode) (*
 	return t, nil
 }
 
-func openDB(path string, openFile func(string, int, os.FileMode) (*os.File, error)) (*bolt.DB, error) {
+func openDB(path string, openFile func(string, int, os.FileMode) (*os.File, error)) (db *bolt.DB, err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded: create the folder of the store: %w", err)
 	}
+	defer func() {
+		if p := recover(); p != nil { // bbolt's way to tell of damaged pages
+			db, err = nil, explainOpen(path, fmt.Errorf("%w: %v", bolterrors.ErrInvalid, p))
+		}
+	}()
+	if err := checkLength(path); err != nil {
+		return nil, explainOpen(path, err)
+	}
+	if db, err = bolt.Open(path, 0o600, boltOptions(openFile)); err != nil {
+		return nil, explainOpen(path, err)
+	}
+	if err := db.Update(createBuckets); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("embedded: open %s: %w", path, err)
+	}
+	if err := syncDir(dir); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("embedded: sync the folder of the store: %w", err)
+	}
+	return db, nil
+}
+
+func boltOptions(openFile func(string, int, os.FileMode) (*os.File, error)) *bolt.Options {
 	opts := &bolt.Options{
 		Timeout:      lockWait,
 		PageSize:     pageSize,
@@ -130,19 +153,29 @@ func openDB(path string, openFile func(string, int, os.FileMode) (*os.File, erro
 	if runtime.GOOS != "windows" { // there the file itself would take that size
 		opts.InitialMmapSize = mmapSize
 	}
-	db, err := bolt.Open(path, 0o600, opts)
+	return opts
+}
+
+// checkLength refuses a file that was cut off, as by a copy that broke off. To
+// read behind its end through the mapping would kill the process.
+func checkLength(path string) error {
+	file, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && file.Size() == 0 {
+		return nil // to be created
+	}
 	if err != nil {
-		return nil, explainOpen(path, err)
+		return err
 	}
-	if err := db.Update(createBuckets); err != nil {
-		_ = db.Close()
-		return nil, fmt.Errorf("embedded: open %s: %w", path, err)
+	db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: lockWait})
+	if err != nil {
+		return err
 	}
-	if err := syncDir(dir); err != nil {
-		_ = db.Close()
-		return nil, fmt.Errorf("embedded: sync the folder of the store: %w", err)
-	}
-	return db, nil
+	return errors.Join(db.View(func(tx *bolt.Tx) error {
+		if tx.Size() > file.Size() {
+			return fmt.Errorf("%w: it was cut off, it has %d of its %d bytes", bolterrors.ErrInvalid, file.Size(), tx.Size())
+		}
+		return nil
+	}), db.Close())
 }
 
 func explainOpen(path string, err error) error {

@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -74,6 +75,47 @@ func TestOpenRefusesWhatIsNoStore(t *testing.T) {
 	require.ErrorContains(t, err, dir)
 	_, err = embedded.Open(filepath.Join(garbage, "below", "a-file"), nil)
 	require.ErrorContains(t, err, "create the folder")
+}
+
+func TestAFileThatWasCutOffIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, clean := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "lambae.db")
+		tbl, err := embedded.Open(path, nil)
+		require.NoError(t, err)
+		for i := range 50 {
+			_, err := tbl.Put(t.Context(), table.Op{Key: table.Key{PK: "p", SK: fmt.Sprint(i)}, Body: make([]byte, 3000)})
+			require.NoError(t, err)
+		}
+		if clean {
+			require.NoError(t, tbl.Close())
+		}
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		cut := filepath.Join(t.TempDir(), "cut.db")
+		require.NoError(t, os.WriteFile(cut, whole[:len(whole)-1], 0o600))
+		_, err = embedded.Open(cut, nil)
+		require.ErrorContains(t, err, fmt.Sprintf("it was cut off, it has %d of its %d bytes", len(whole)-1, len(whole)))
+		require.NoError(t, tbl.Close())
+	}
+}
+
+func TestAFileWithDamagedPagesIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lambae.db")
+	tbl, err := embedded.Open(path, nil)
+	require.NoError(t, err)
+	for i := range 50 {
+		_, err := tbl.Put(t.Context(), table.Op{Key: table.Key{PK: "partition", SK: fmt.Sprintf("%03d", i)}, Body: make([]byte, 1000)})
+		require.NoError(t, err)
+	}
+	whole, err := os.ReadFile(path) // as a crash would leave it
+	require.NoError(t, err)
+	require.NoError(t, tbl.Close())
+	damaged := filepath.Join(t.TempDir(), "damaged.db")
+	require.NoError(t, os.WriteFile(damaged, bytes.Replace(whole, []byte("partition\x00"), []byte("zartition\x00"), 5), 0o600))
+	_, err = embedded.Open(damaged, nil)
+	require.ErrorContains(t, err, damaged+" is not a store, or is damaged: restore it from a backup")
 }
 
 func TestWhatWasWrittenIsThereAgain(t *testing.T) {

@@ -101,7 +101,9 @@ type appender struct {
 func (a *appender) append(body string) {
 	unknown := false // an earlier put of this chunk may have landed
 	for losses := 0; !a.t.Failed(); {
+		start := time.Now()
 		_, err := a.store.Put(a.t.Context(), table.Op{Key: chunkKey(a.n), Body: []byte(body), If: table.IfAbsent()})
+		took := time.Since(start)
 		lost := errors.Is(err, table.ErrCondition)
 		unknown = unknown || err != nil && !lost
 		if unknown {
@@ -116,9 +118,9 @@ func (a *appender) append(body string) {
 			return
 		}
 		unknown = false
-		// All start at once; then they spread, for the sake of slow stores.
+		// All start at once; then they spread, the wider the slower the store is.
 		losses++
-		time.Sleep(rand.N(32 * time.Millisecond << min(losses, 4)))
+		time.Sleep(rand.N(min(took<<min(losses, 5), 2*time.Second)))
 		a.findEnd()
 	}
 }

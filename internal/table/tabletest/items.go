@@ -31,11 +31,11 @@ var items = []test{
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}},
-	{"more large items than one request can carry are read at once", func(t *testing.T, s store) {
+	{"more items than one request can carry are read at once", func(t *testing.T, s store) {
 		var keys []table.Key
-		for i := range 120 {
+		for i := range 110 {
 			k := key(fmt.Sprintf("p%d", i%7), fmt.Sprintf("k%03d", i))
-			s.put(t, k, strings.Repeat(string(rune('a'+i%26)), 150<<10), table.IfAbsent())
+			s.put(t, k, strings.Repeat(string(rune('a'+i%26)), 20<<10), table.IfAbsent())
 			keys = append(keys, k)
 		}
 		got, err := s.Get(t.Context(), keys...)
@@ -43,7 +43,7 @@ var items = []test{
 		require.Len(t, got, len(keys))
 		for i, it := range got {
 			require.Equal(t, keys[i], it.Key)
-			require.Len(t, it.Body, 150<<10)
+			require.Len(t, it.Body, 20<<10)
 			require.Equal(t, byte('a'+i%26), it.Body[0])
 		}
 	}},
