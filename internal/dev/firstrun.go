@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,9 +142,12 @@ func greet(o Options, admin session.AdminKeyOutcome, clientAddr, adminAddr strin
 		fmt.Fprintf(o.Out, "  %s admin profile create --name main --provider %s\n  %s admin key create --name me --profile main\n\n", o.Command, firstProvider(o), o.Command)
 		return
 	}
-	_, port, _ := net.SplitHostPort(clientAddr)
-	fmt.Fprintf(o.Out, "  %s chat\n  %s tail\n", o.Command, o.Command)
-	fmt.Fprintf(o.Out, "  curl -sS -H \"Authorization: Bearer $(cat %s)\" -d '{}' http://127.0.0.1:%s/api/v1/sessions\n\n", o.ClientKeyFile, port)
+	at := ""
+	if clientAddr != "127.0.0.1:8080" {
+		at = " --url http://" + clientAddr
+	}
+	fmt.Fprintf(o.Out, "  %s chat%s\n  %s tail%s\n", o.Command, at, o.Command, at)
+	fmt.Fprintf(o.Out, "  curl -sS -H \"Authorization: Bearer $(cat %s)\" -d '{}' http://%s/api/v1/sessions\n\n", o.ClientKeyFile, clientAddr)
 }
 
 func clientKeyHint(o Options) string {
