@@ -1,8 +1,7 @@
 // Package docker runs sandboxes as containers, through the docker command, so
 // that Podman and remote contexts work as well. A container does nothing but
 // sleep; commands come by "docker exec". Containers are found again by name and
-// label, and what was launched in one keeps its state in the container's own
-// /tmp, so that neither needs this process to live.
+// label, and what was launched in one keeps its state in a folder of the container, so that neither needs this process to live.
 package docker
 
 import (
@@ -33,6 +32,9 @@ type Options struct {
 	PIDs   int
 	// Network is the containers' network; the engine's default when empty.
 	Network string
+	// Runs is the folder in the containers where launched commands keep their
+	// state; /tmp/.lambae by default.
+	Runs string
 }
 
 // Driver runs containers. It implements [sandbox.Driver].
@@ -72,6 +74,9 @@ func New(o *Options) *Driver {
 	}
 	if d.o.CPUs == "" {
 		d.o.CPUs = "2"
+	}
+	if d.o.Runs == "" {
+		d.o.Runs = "/tmp/.lambae"
 	}
 	if d.o.PIDs == 0 {
 		d.o.PIDs = 512

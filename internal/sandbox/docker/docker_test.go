@@ -23,7 +23,7 @@ import (
 const box = "sbx_0123456789abcdef0123456789abcdef"
 
 func open(t testing.TB, e *dockertest.Engine) *docker.Driver {
-	d := docker.New(&docker.Options{Command: e.Command, Env: e.Env})
+	d := docker.New(&docker.Options{Command: e.Command, Env: e.Env, Runs: e.Root + "/runs.d"})
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/lambae/lambae/internal/sandbox/shell"
 )
 
-// A launched command has a folder in the container: its input, the first bytes
-// of both streams, its process group, and its exit code as soon as it has one.
-const runs = "/tmp/.lambae/"
+// folder is where a launched command keeps its input, the first bytes of both
+// streams, its process group, and its exit code as soon as it has one.
+func (d *Driver) folder(command string) string { return d.o.Runs + "/" + command }
 
 // launch starts $2 in the background with the folder $1, keeping $3 bytes of each
 // stream. Who finds the folder there has launched it before. The spools read on
@@ -49,7 +49,7 @@ kill -9 -"$(cat "$1/group")" 2>/dev/null || kill -9 "$(cat "$1/group")" 2>/dev/n
 
 // Launch implements [sandbox.Driver].
 func (d *Driver) Launch(ctx context.Context, id string, c sandbox.Command) error {
-	r, err := d.script(ctx, id, launch, c.Stdin, runs+c.ID, c.Command, strconv.Itoa(sandbox.MaxOutput+1))
+	r, err := d.script(ctx, id, launch, c.Stdin, d.folder(c.ID), c.Command, strconv.Itoa(sandbox.MaxOutput+1))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (d *Driver) Launch(ctx context.Context, id string, c sandbox.Command) error
 func (d *Driver) Follow(ctx context.Context, id string, c sandbox.Command) (sandbox.Result, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, remaining(c), errTimeout)
 	defer cancel()
-	r, err := d.script(limited, id, await, "", runs+c.ID, strconv.Itoa(sandbox.MaxOutput+1))
+	r, err := d.script(limited, id, await, "", d.folder(c.ID), strconv.Itoa(sandbox.MaxOutput+1))
 	if errors.Is(err, errTimeout) {
 		return sandbox.Result{ExitCode: 137, TimedOut: true}, d.Kill(context.WithoutCancel(ctx), id, c.ID)
 	}
@@ -93,7 +93,7 @@ var errTimeout = errors.New("the command's time is over")
 
 // Kill implements [sandbox.Driver].
 func (d *Driver) Kill(ctx context.Context, id, command string) error {
-	_, err := d.script(ctx, id, kill, "", runs+command)
+	_, err := d.script(ctx, id, kill, "", d.folder(command))
 	if errors.Is(err, sandbox.ErrGone) {
 		return nil
 	}
