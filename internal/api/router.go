@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 	"github.com/lambae/lambae/internal/session"
 )
 
@@ -100,9 +99,9 @@ func logRequests(log *slog.Logger, now func() time.Time) func(http.Handler) http
 			notes := &requestNotes{id: session.NewID("req_")}
 			r = r.WithContext(context.WithValue(r.Context(), requestNotesKey{}, notes))
 			w.Header().Set(RequestIDHeader, notes.id)
-			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			ww := &recorder{ResponseWriter: w}
 			defer func() {
-				status := ww.Status()
+				status := ww.status
 				if status == 0 {
 					status = http.StatusOK // what net/http sends for a handler that wrote nothing
 				}
@@ -129,7 +128,7 @@ func logRequests(log *slog.Logger, now func() time.Time) func(http.Handler) http
 func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			ww := &recorder{ResponseWriter: w}
 			defer func() {
 				cause := recover()
 				if cause == nil {
@@ -141,7 +140,7 @@ func recoverPanics(log *slog.Logger) func(http.Handler) http.Handler {
 				id := requestID(r.Context())
 				log.LogAttrs(r.Context(), slog.LevelError, "handler panicked", slog.String("request_id", id),
 					slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
-				if ww.Status() != 0 {
+				if ww.status != 0 {
 					panic(http.ErrAbortHandler)
 				}
 				writeProblem(w, internalProblem(id))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -23,7 +24,7 @@ import (
 // addEdges gives the server all edges there are: on a laptop the size of the
 // binary and its start do not matter. The clients of AWS are made on first use.
 func addEdges(p *app.Parts) {
-	secrets := awssecrets.New(nil)
+	secrets := awssecrets.New(func(ctx context.Context) (aws.Config, error) { return awsconfig.LoadDefaultConfig(ctx) })
 	p.Resolve = config.NewResolver(config.ResolverOptions{Lookup: lookupEnv, SecretsManager: secrets.SecretsManager, SSM: secrets.SSM}).Resolve
 	p.Bedrock = bedrock.New(nil)
 	p.Region = os.Getenv("AWS_REGION")
