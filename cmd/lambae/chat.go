@@ -140,13 +140,13 @@ func (c *chat) say(ctx context.Context, text string) error {
 	})
 	c.view.endAnswer()
 	c.room.feed.end(result)
-	switch {
-	case err != nil && wait.Err() != nil && ctx.Err() == nil:
+	if err != nil && wait.Err() != nil && ctx.Err() == nil {
 		c.view.note("Not waiting any more; what has begun goes on in the server. Ctrl-C again leaves.")
 		return nil
-	case errors.Is(err, lambae.ErrProvidersFailed) || errors.Is(err, lambae.ErrLoopLimit):
+	}
+	if failed, ok := errors.AsType[*lambae.TurnError](err); ok {
 		c.room.feed.ended()
-		return fmt.Errorf("%w; the session has ended, /new opens another", err)
+		return fmt.Errorf("%w; the session has ended, /new opens another", failed)
 	}
 	return err
 }
@@ -158,17 +158,10 @@ func (c *chat) show(update lambae.Update) {
 		c.view.delta(update.Delta.Text)
 	case update.Lost != nil:
 		c.view.endAnswer()
-		c.lost(update.Lost)
+		(&outage{tell: c.view.note}).lost(update.Lost)
 	case update.Event != nil:
 		c.room.feed.own(*update.Event)
 		c.view.own(*update.Event)
-	}
-}
-
-// lost tells of a lost connection, but not of a server whose time was up.
-func (c *chat) lost(err error) {
-	if !errors.Is(err, lambae.ErrLagged) {
-		c.view.note("connection lost (" + explain(err) + "); trying again")
 	}
 }
 

@@ -149,8 +149,8 @@ func (c *chat) declare(ctx context.Context, r *room) error {
 // watch shows what others do until the room is left or the session ends.
 func (c *chat) watch(ctx context.Context, r *room, since string) {
 	defer close(r.done)
-	options := &lambae.SubscribeOptions{Since: since, OnLost: c.lost}
-	for event, err := range r.session.Subscribe(ctx, options) {
+	outage := outage{tell: c.view.note}
+	for event, err := range r.session.Subscribe(ctx, &lambae.SubscribeOptions{Since: since, OnLost: outage.lost}) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -158,6 +158,7 @@ func (c *chat) watch(ctx context.Context, r *room, since string) {
 			c.view.failure("cannot see what others do any more: " + explain(err))
 			return
 		}
+		outage.over()
 		r.feed.event(event)
 	}
 }

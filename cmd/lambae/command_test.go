@@ -58,7 +58,7 @@ func TestWrongCallsSayWhatToDo(t *testing.T) {
 		"chat --frobnicate":                "lambae chat: unknown flag --frobnicate\nSee: lambae help chat\n",
 		"chat --url":                       "lambae chat: --url needs a value",
 		"chat a b":                         `lambae chat: unexpected argument "b"`,
-		"tail":                             "lambae tail: missing <session id>",
+		"tail":                             "lambae tail: missing <session id>; no session was opened here yet",
 		"tail x --live --since e":          "lambae tail: --live and --since exclude each other",
 		"tail x --json=perhaps":            `lambae tail: --json: "perhaps" is not valid`,
 		"admin key list --limit few":       `lambae admin key list: --limit: "few" is not valid`,

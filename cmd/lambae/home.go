@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // home is the folder in which the server on this machine leaves its keys and
@@ -55,6 +56,22 @@ func (h home) rememberSession(id, key string) error {
 		return fmt.Errorf("remember session key: %w", errors.Join(err, os.Remove(part.Name())))
 	}
 	return nil
+}
+
+// lastSession is the id of the session that was remembered last, or "".
+func (h home) lastSession() string {
+	files, err := filepath.Glob(h.sessionKeyFile("*"))
+	if err != nil {
+		return ""
+	}
+	var last string
+	var at time.Time
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && info.ModTime().After(at) {
+			last, at = strings.TrimSuffix(filepath.Base(file), ".key"), info.ModTime()
+		}
+	}
+	return last
 }
 
 // readKey reads a key from the only line of a file.

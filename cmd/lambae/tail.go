@@ -18,8 +18,10 @@ type tailOptions struct {
 
 func (a *app) tailCommand() *command {
 	c := newCommand("tail", "follow a session's events as they happen")
-	c.args = []argument{{"session id", false}}
-	c.details = `Shows the session's events from its beginning, then new ones as they come, until
+	c.args = []argument{{"session id", true}}
+	c.details = `Without an id it is the session that this machine was last in.
+
+Shows the session's events from its beginning, then new ones as they come, until
 the session ends or Ctrl-C. Lost connections are taken up again where they broke.
 Times are in UTC.
 
@@ -40,7 +42,11 @@ as a session.join event.`
 		return nil
 	}
 	c.run = func(ctx context.Context, args []string) error {
-		err := a.tail(ctx, o, args[0])
+		id := append(args, a.home().lastSession())[0]
+		if id == "" {
+			return usagef("missing <session id>; no session was opened here yet")
+		}
+		err := a.tail(ctx, o, id)
 		if errors.Is(err, context.Canceled) {
 			return nil // Ctrl-C is how a tail ends
 		}
@@ -59,10 +65,12 @@ func (a *app) tail(ctx context.Context, o tailOptions, id string) error {
 		since = lambae.Beginning
 	}
 	style := a.styleFor(a.stdout)
-	for event, err := range session.Subscribe(ctx, &lambae.SubscribeOptions{Since: since, OnLost: a.tellLost}) {
+	outage := outage{tell: func(text string) { fmt.Fprintln(a.stderr, text) }}
+	for event, err := range session.Subscribe(ctx, &lambae.SubscribeOptions{Since: since, OnLost: outage.lost}) {
 		if err != nil {
 			return err
 		}
+		outage.over()
 		if o.json {
 			_, err = fmt.Fprintf(a.stdout, "%s\n", event.Raw())
 		} else {
@@ -75,12 +83,23 @@ func (a *app) tail(ctx context.Context, o tailOptions, id string) error {
 	return nil
 }
 
-// tellLost tells of lost connections, but not of a server whose time was up.
-func (a *app) tellLost(err error) {
-	if !errors.Is(err, lambae.ErrLagged) {
-		fmt.Fprintf(a.stderr, "connection lost (%s); trying again\n", explain(err))
-	}
+// outage tells once of a lost connection, not with every try to get it back.
+type outage struct {
+	tell func(text string)
+	told bool
 }
+
+// lost takes the error of a connection. A server whose time was up is no outage.
+func (o *outage) lost(err error) {
+	if errors.Is(err, lambae.ErrLagged) || o.told {
+		return
+	}
+	o.told = true
+	o.tell("connection lost; trying again")
+}
+
+// over says that the connection works.
+func (o *outage) over() { o.told = false }
 
 // reader is a session whose events can be read.
 func (a *app) reader(ctx context.Context, o tailOptions, id string) (*lambae.Session, error) {
@@ -104,7 +123,7 @@ func (a *app) enter(ctx context.Context, client *lambae.Client, hasKey bool, id 
 		_, err = session.Participants(ctx)
 		problem, refused := errors.AsType[*lambae.APIError](err)
 		if err == nil {
-			return session, nil
+			return session, a.home().rememberSession(id, key) // now the last one
 		}
 		if !refused || problem.Type != lambae.TypeUnauthorized {
 			return nil, err

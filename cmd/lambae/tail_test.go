@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -158,4 +159,18 @@ func TestEventsInWords(t *testing.T) {
 		screen.WriteString(eventLine(event, style{}, false) + "\n")
 	}
 	golden(t, "events.txt", screen.String())
+}
+
+func TestTailFollowsTheLastSessionByItself(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, lambaetest.Options{})
+	first := d.call(t, "one\n/close\n", "chat")
+	id := strings.TrimSuffix(strings.Fields(first.stderr)[1], ",")
+	second := d.call(t, "two\n/close\n", "chat")
+	require.Equal(t, exitOK, second.code, second.stderr)
+	past := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(d.home.sessionKeyFile(id), past, past))
+	require.Contains(t, d.ok(t, "tail"), "You said: two")
+	require.Contains(t, d.ok(t, "tail", id), "You said: one")
+	require.Contains(t, d.ok(t, "tail"), "You said: one", "that is the last one now")
 }
