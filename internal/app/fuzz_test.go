@@ -34,6 +34,7 @@ func FuzzRPC(f *testing.F) {
 	_, key := s.key(s.profile(nil))
 	handler := s.app.ClientHandler()
 	f.Fuzz(func(t *testing.T, body []byte) {
+		s := s.in(t)
 		opened := s.call("POST", s.url+"/api/v1/sessions", key, `{"tools":[{"name":"a"}]}`).json(t)
 		d := &driver{server: s, id: opened["session_id"].(string), key: opened["session_key"].(string)}
 		d.result("session.registerDriver", `{}`)

@@ -73,6 +73,13 @@ func start(t testing.TB, o setup) *server {
 	return &server{t: t, app: a, model: model, url: client.URL, admin: admin.URL, file: file}
 }
 
+// in returns the server as seen by another test.
+func (s *server) in(t testing.TB) *server {
+	other := *s
+	other.t = t
+	return &other
+}
+
 // answer is an HTTP answer read whole.
 type answer struct {
 	Status int
