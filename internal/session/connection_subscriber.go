@@ -89,6 +89,8 @@ func (l *Log) behind(s *Subscriber) (more bool) {
 		switch {
 		case c == nil || c.Revoked:
 			s.Ended = EndRevoked
+		case st.Unclean():
+			// Events follow the end of a session whose sandbox has yet to end.
 		case st.Status == StateError:
 			s.Ended = EndError
 		case !st.Open():

@@ -50,6 +50,10 @@ const (
 	MarkIdem     = "idempotency"     // an Idempotency-Key was spent on this chunk
 	MarkUnsubs   = "subscribers.end" // every subscription before this ends
 	MarkErrState = "session.failed"  // the session is in state error from here on
+	MarkSandbox  = "sandbox.begin"   // a sandbox starts: its id, and the lease of the start
+	MarkSubagent = "subagent.begin"  // a subagent is launched: all that is tracked of it
+	MarkOutput   = "subagent.output" // what a subagent said
+	MarkForget   = "subagent.forget" // subagents whose end was reported
 )
 
 // Reasons of a session.error event.
@@ -91,7 +95,7 @@ var eventTypes = setOf(ClientMessageSend, ServerMessageSend, ProviderRequest, Pr
 	SubagentRunning, SubagentCompleted, SubagentFailed, SubagentCancelled, SessionClose, SessionError, SessionCompaction)
 
 var markTypes = setOf(MarkCreate, MarkKey, MarkRevoked, MarkDeclare, MarkTools, MarkQueue, MarkSkip, MarkBegin, MarkResume,
-	MarkStep, MarkPause, MarkEnd, MarkBroken, MarkIdem, MarkUnsubs, MarkErrState)
+	MarkStep, MarkPause, MarkEnd, MarkBroken, MarkIdem, MarkUnsubs, MarkErrState, MarkSandbox, MarkSubagent, MarkOutput, MarkForget)
 
 func setOf(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))

@@ -25,6 +25,9 @@ type State struct {
 	Turn          *TurnState           `json:"turn,omitempty"`
 	Queue         []Waiter             `json:"queue,omitempty"` // in arrival order
 	Thread        thread               `json:"thread"`
+	Sandbox       *Sandbox             `json:"sandbox,omitempty"`      // starting or running
+	Stopping      []Sandbox            `json:"stopping,omitempty"`     // begun to stop
+	Subagents     []Subagent           `json:"subagents,omitempty"`    // tracked, in launch order
 	Unsubscribed  int64                `json:"unsubscribed,omitempty"` // chunk of the last session.unsubscribe
 	Idem          map[string]*Spent    `json:"idem,omitempty"`
 	Lists         map[string]struct{}  `json:"lists,omitempty"` // hashes of the tool lists in store
@@ -215,6 +218,10 @@ func (s *State) apply(c *Chunk, e *Entry) {
 			}
 			s.Lists[e.Hash] = struct{}{}
 		}
+	case MarkSandbox, SandboxRunning, SandboxStop, SandboxStopped, SandboxError:
+		s.applySandbox(e)
+	case MarkSubagent, MarkForget, MarkOutput, SubagentCompleted, SubagentFailed, SubagentCancelled:
+		s.applySubagent(c, e)
 	case SessionClose:
 		s.terminate(c, StateClosed)
 	case MarkErrState:

@@ -107,11 +107,12 @@ func (s *Subscription) endsAt(c *Chunk) bool {
 	return false
 }
 
-// over reports whether nothing will follow.
+// over reports whether nothing will follow. Events do follow the end of a session
+// whose sandbox and subagents have yet to end.
 func (s *Subscription) over() (over bool) {
 	s.log.View(func(st *State) {
 		c := st.Clients[s.key]
-		over = !st.Open() || c == nil || c.Revoked
+		over = !st.Open() && !st.Unclean() || c == nil || c.Revoked
 	})
 	return over
 }
