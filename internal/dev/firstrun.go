@@ -82,7 +82,7 @@ func firstRun(ctx context.Context, o Options, a *app.App) error {
 	chosen := o.File.Providers[len(o.File.Providers)-1].Name // the starter's order: what it chose is last
 	p, err := a.Directory.CreateProfile(ctx, session.Profile{
 		Name: defaultProfile, PrimaryProvider: chosen,
-		AllowedTools: []string{"get_current_time"},
+		AllowedTools: []string{"get_current_time", "ask_user"}, // those `lambae chat` brings,
 	})
 	if errors.Is(err, session.ErrDuplicateName) {
 		if p, err = findProfile(ctx, a.Directory, defaultProfile); err != nil {
