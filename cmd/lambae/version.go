@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	server "github.com/lambae/lambae/internal/app"
 )
 
 func (a *app) versionCommand() *command {
@@ -16,10 +18,10 @@ func (a *app) versionCommand() *command {
 	return c
 }
 
-// version is what the Go tool recorded in the binary.
+// version is what the Go tool recorded in the binary, else the release.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version
 	}
-	return "(devel)"
+	return server.Version
 }

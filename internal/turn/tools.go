@@ -186,7 +186,7 @@ func (r *run) mcpEffect(c toolCall, server string) effect {
 			}
 			return []session.Entry{
 				r.event(session.MCPResponse, fmt.Appendf(nil, `{"server_name":%s,"ok":%t,"result":%s}`, name, !res.IsError, session.CompactJSON(res.Raw))),
-				r.toolResult(c, session.DispatchMCP, extra, res.IsError, session.CompactJSON(res.Content)),
+				r.toolResult(c, session.DispatchMCP, extra, res.IsError, session.CompactJSON(mcp.ModelBlocks(res.Content))),
 			}
 		},
 	}
