@@ -141,7 +141,10 @@ func (s *Store) DropConnection(ctx context.Context, c *Connection) error {
 // how a table's change stream names it.
 func ChunkOwner(k table.Key) (session string, ok bool) {
 	session, ok = strings.CutPrefix(k.PK, "S#")
-	return session, ok && IsID(SessionPrefix, session) && strings.HasPrefix(k.SK, "L#")
+	if !ok || !IsID(SessionPrefix, session) || !strings.HasPrefix(k.SK, "L#") {
+		return "", false
+	}
+	return session, true
 }
 
 // WithoutPayload is the event for a channel that it is too large for: its
