@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/constructs-go/constructs/v10"
+)
+
+// Architectures of functions.
+const (
+	ARM64  = "arm64"
+	X86_64 = "x86_64"
+)
+
+// Settings of a deployment, each from the context value "lambae:" + its key.
+type Settings struct {
+	Stage        string // stage: name of this deployment, part of the stack's name
+	Architecture string // architecture: arm64 or x86_64
+	Memory       int    // memory: MB of the client function, and with it its CPU
+	LogRetention int    // log-retention: days
+	LogLevel     string // log-level: debug, info, warn or error
+	// Retain keeps the table when the stack is destroyed, and backs it up
+	// (removal: retain or destroy).
+	Retain bool
+	// DeletionProtection makes DynamoDB refuse to delete the table at all
+	// (deletion-protection: true or false; true where Retain is).
+	DeletionProtection bool
+	Config             string // config: path of the bae-config.toml to deploy
+	// CallerDeploys publishes and deploys with the caller's own credentials, not
+	// through the roles that `cdk bootstrap` made (deploy-as: roles or caller).
+	CallerDeploys bool
+	AlarmTopic    string   // alarm-topic: ARN of an SNS topic that hears of alarms; "" for none
+	SecretKeys    []string // secret-keys: ARNs of the KMS keys that secrets of the configuration are encrypted with, commas between
+}
+
+const contextPrefix = "lambae:"
+
+// retentions are the days CloudWatch Logs takes.
+var retentions = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+
+// ReadSettings reads the context of an app. Its error names each bad value and
+// what that takes, and values that nothing reads.
+func ReadSettings(node constructs.Node) (Settings, error) {
+	given := map[string]any{}
+	if all, ok := node.GetAllContext(nil).(map[string]any); ok {
+		given = all
+	}
+	return ParseSettings(given)
+}
+
+// ParseSettings is [ReadSettings] of the context as a map.
+func ParseSettings(context map[string]any) (Settings, error) {
+	r := settingsReader{context: context}
+	s := Settings{
+		Stage:         r.matching("stage", "dev", `^[a-z][a-z0-9-]{0,29}$`, "a name of lower-case letters, digits and hyphens, up to 30 characters"),
+		Architecture:  r.oneOf("architecture", ARM64, X86_64),
+		Memory:        r.number("memory", 1024, 128, 10240),
+		LogRetention:  r.number("log-retention", 30, 1, 3653),
+		LogLevel:      r.oneOf("log-level", "info", "debug", "warn", "error"),
+		Retain:        r.oneOf("removal", "retain", "destroy") == "retain",
+		Config:        r.text("config", "bae-config.toml"),
+		CallerDeploys: r.oneOf("deploy-as", "roles", "caller") == "caller",
+		AlarmTopic:    r.matching("alarm-topic", "", `^(|arn:[^:]+:sns:[^:]+:\d{12}:[^:]+)$`, "the ARN of an SNS topic"),
+	}
+	s.DeletionProtection = r.oneOf("deletion-protection", strconv.FormatBool(s.Retain), strconv.FormatBool(!s.Retain)) == "true"
+	for _, arn := range strings.FieldsFunc(r.text("secret-keys", ""), func(c rune) bool { return c == ',' || c == ' ' }) {
+		if !regexp.MustCompile(`^arn:[^:]+:kms:[^:]+:\d{12}:key/[A-Za-z0-9-]+$`).MatchString(arn) {
+			r.refuse("secret-keys", arn, "ARNs of KMS keys (arn:…:key/…), with commas between them")
+		}
+		s.SecretKeys = append(s.SecretKeys, arn)
+	}
+	if len(r.errs) == 0 && !slices.Contains(retentions, s.LogRetention) {
+		r.refuse("log-retention", strconv.Itoa(s.LogRetention), "a number of days that CloudWatch Logs has: "+strings.Trim(fmt.Sprint(retentions), "[]"))
+	}
+	if s.DeletionProtection && !s.Retain {
+		r.errs = append(r.errs, errors.New("lambae:deletion-protection=true with lambae:removal=destroy: DynamoDB would refuse what the stack is told to do; set one of them differently"))
+	}
+	r.unknown()
+	return s, errors.Join(r.errs...)
+}
+
+// settingsReader collects what is wrong while it reads.
+type settingsReader struct {
+	context map[string]any
+	known   []string
+	errs    []error
+}
+
+func (r *settingsReader) text(key, preset string) string {
+	r.known = append(r.known, key)
+	v, ok := r.context[contextPrefix+key]
+	if !ok || v == "" {
+		return preset
+	}
+	return fmt.Sprint(v)
+}
+
+func (r *settingsReader) refuse(key, value, takes string) {
+	r.errs = append(r.errs, fmt.Errorf("%s%s=%q: it takes %s", contextPrefix, key, value, takes))
+}
+
+func (r *settingsReader) matching(key, preset, pattern, takes string) string {
+	v := r.text(key, preset)
+	if !regexp.MustCompile(pattern).MatchString(v) {
+		r.refuse(key, v, takes)
+	}
+	return v
+}
+
+func (r *settingsReader) oneOf(key, preset string, others ...string) string {
+	v := r.text(key, preset)
+	if all := append([]string{preset}, others...); !slices.Contains(all, v) {
+		r.refuse(key, v, strings.Join(all, " or "))
+	}
+	return v
+}
+
+func (r *settingsReader) number(key string, preset, least, most int) int {
+	v := r.text(key, strconv.Itoa(preset))
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		r.refuse(key, v, fmt.Sprintf("a whole number from %d to %d", least, most))
+	}
+	return n
+}
+
+// unknown refuses what nothing reads: a misspelt setting would otherwise be a
+// deployment that differs from what was asked for.
+func (r *settingsReader) unknown() {
+	var unread []string
+	for key := range r.context {
+		if name, ours := strings.CutPrefix(key, contextPrefix); ours && !slices.Contains(r.known, name) {
+			unread = append(unread, key)
+		}
+	}
+	slices.Sort(unread)
+	slices.Sort(r.known)
+	for _, key := range unread {
+		r.errs = append(r.errs, fmt.Errorf("%s: there is no such setting; there are %s", key, strings.Join(r.known, ", ")))
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Stack is everything lambae has on AWS, for one stage.
+type Stack struct {
+	cdk awscdk.Stack // not embedded: the CDK knows its own objects only
+
+	settings Settings
+	registry Registry
+	code     func(function string) awslambda.Code
+}
+
+// NewStack puts the parts together. What a part is allowed is in its own file.
+func NewStack(scope constructs.Construct, settings Settings, registry Registry, code func(function string) awslambda.Code) *Stack {
+	s := &Stack{
+		cdk: awscdk.NewStack(scope, str(stackName(settings.Stage)), &awscdk.StackProps{
+			Description: str("lambae: sessions for AI agents (" + settings.Stage + ")"),
+			Synthesizer: synthesizer(settings),
+		}),
+		settings: settings, registry: registry, code: code,
+	}
+	for _, warning := range registry.Warnings {
+		awscdk.Annotations_Of(s.cdk).AddWarningV2(str("lambae:registry"), str(warning), nil)
+	}
+	awscdk.Tags_Of(s.cdk).Add(str("lambae:stage"), str(settings.Stage), nil)
+
+	table := newTable(s)                        // table.go: sessions, keys, profiles
+	socket := newSocket(s)                      // socket.go: the WebSocket API
+	client := newClient(s, table, socket)       // client.go: the client API
+	admin := newAdmin(s, table)                 // admin.go: the admin API and the sweep
+	stream := newStream(s, table, socket)       // stream.go: the table's stream, pushed to subscribers
+	websocket := newWebSocket(s, table, socket) // websocket.go: subscribers' connections
+	// Sandboxes in Fargate tasks (cluster, network, task definition, the function
+	// that reconciles them) are to be one more construct here.
+	newMonitoring(s, table, stream, client, admin, stream.Function, websocket) // monitoring.go: alarms and the dashboard
+
+	s.output("ClientUrl", "the client API", client.url)
+	s.output("AdminUrl", "the admin API, for signed requests", admin.url)
+	s.output("WebSocketUrl", "subscriptions over WebSockets", socket.url())
+	s.output("TableName", "the DynamoDB table", table.TableName())
+	return s
+}
+
+func synthesizer(settings Settings) awscdk.IStackSynthesizer {
+	if settings.CallerDeploys {
+		return awscdk.NewCliCredentialsStackSynthesizer(nil)
+	}
+	return awscdk.NewDefaultStackSynthesizer(nil)
+}
+
+// output is what `make outputs` and `lambae --aws` read.
+func (s *Stack) output(name, description string, value *string) {
+	awscdk.NewCfnOutput(s.cdk, str(name), &awscdk.CfnOutputProps{Description: str(description), Value: value})
+}
+
+// The CDK takes pointers for all that may be absent.
+func str(s string) *string      { return jsii.String(s) }
+func number(n float64) *float64 { return jsii.Number(n) }
