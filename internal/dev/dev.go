@@ -38,8 +38,11 @@ type Options struct {
 	Out     io.Writer
 }
 
-// sweepEvery is how often left-overs of crashes are looked for.
-const sweepEvery = 10 * time.Minute
+// How often left-overs of crashes, and events past their retention, are looked for.
+const (
+	sweepEvery  = 10 * time.Minute
+	retainEvery = time.Hour
+)
 
 // Run serves until ctx ends, then lets running turns finish for
 // BAE_SHUTDOWN_TIMEOUT. Its error says what to do.
@@ -132,12 +135,15 @@ func stop(o Options, a *app.App, servers ...*http.Server) {
 }
 
 func sweep(ctx context.Context, a *app.App) {
-	t := time.NewTicker(sweepEvery)
-	defer t.Stop()
+	sweep, retain := time.NewTicker(sweepEvery), time.NewTicker(retainEvery)
+	defer sweep.Stop()
+	defer retain.Stop()
 	for {
 		select {
-		case <-t.C:
+		case <-sweep.C:
 			a.Sweep(ctx)
+		case <-retain.C:
+			a.Retain(ctx)
 		case <-ctx.Done():
 			return
 		}

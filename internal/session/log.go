@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/lambae/lambae/internal/table"
 )
@@ -36,6 +36,7 @@ type Log struct {
 	snapVer  int64
 	sealed   sealed
 
+	fresh    time.Time // when the end of the log was last read
 	watchers int
 	polling  bool
 	// pending is the append under way: its nonce and what to do, under mu, when
@@ -241,6 +242,9 @@ func (l *Log) catchUp(ctx context.Context) error {
 		}
 		l.fold(c)
 	}
+	l.mu.Lock()
+	l.fresh = time.Now()
+	l.mu.Unlock()
 	return nil
 }
 
@@ -248,6 +252,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 // from memory when they are there. It returns none when from is the end.
 func (l *Log) Chunks(ctx context.Context, from int64) ([]*Chunk, error) {
 	l.mu.Lock()
+	from = l.kept(from)
 	next := l.state.Next
 	if from >= next {
 		l.mu.Unlock()
@@ -260,6 +265,7 @@ func (l *Log) Chunks(ctx context.Context, from int64) ([]*Chunk, error) {
 	}
 	l.mu.Unlock()
 	var out []*Chunk
+	size := 0
 	for c, err := range l.store.chunks(ctx, l.ID, from, maxRecent) {
 		if err != nil {
 			return nil, err
@@ -268,44 +274,41 @@ func (l *Log) Chunks(ctx context.Context, from int64) ([]*Chunk, error) {
 			break
 		}
 		out = append(out, c)
+		if size += c.size(); size > maxRecentBytes {
+			break
+		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("read %s: chunk %d is missing", l.ID, from)
+		moved, err := l.moved(ctx)
+		if err == nil && !moved {
+			err = fmt.Errorf("read %s: chunk %d is missing", l.ID, from)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return l.Chunks(ctx, from)
 	}
 	return out, nil
 }
 
-// walk yields folded chunks from position from to the end, reading no more than
-// is asked for.
+// walk yields folded chunks from position from to the end, a page at a time.
 func (l *Log) walk(ctx context.Context, from int64) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
-		l.mu.Lock()
-		next := l.state.Next
-		first := next - int64(len(l.recent))
-		recent := slices.Clone(l.recent)
-		l.mu.Unlock()
-		if from < first {
-			for c, err := range l.store.chunks(ctx, l.ID, from, 0) {
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				if c.N >= first {
-					break
-				}
-				if from = c.N + 1; !yield(c, nil) {
+		for {
+			chunks, err := l.Chunks(ctx, from)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(chunks) == 0 {
+				return
+			}
+			for _, c := range chunks {
+				if !yield(c, nil) {
 					return
 				}
 			}
-			if from < first {
-				yield(nil, fmt.Errorf("read %s: chunk %d is missing", l.ID, from))
-				return
-			}
-		}
-		for ; from < next; from++ {
-			if !yield(recent[from-first], nil) {
-				return
-			}
+			from = chunks[len(chunks)-1].N + 1
 		}
 	}
 }

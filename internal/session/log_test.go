@@ -176,7 +176,7 @@ func TestASnapshotAndTheRestAreTheWholeLog(t *testing.T) {
 				l.mu.Lock()
 				l.snapAt = 0
 				l.mu.Unlock()
-				require.NoError(rt, l.writeSnapshot(t.Context()))
+				require.NoError(rt, l.writeSnapshot(t.Context(), 0))
 			}
 		}
 		fast, release1, err := NewStore(w.connect(1, faults{}), nil).Log(t.Context(), "ses_s")
@@ -297,4 +297,58 @@ func TestFinishedSessionsLeaveTheCache(t *testing.T) {
 	for _, l := range s.logs {
 		require.True(t, l.state.Open())
 	}
+}
+
+func TestRetentionKeepsWhatTheSessionNeeds(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	now := time.UnixMilli(1780000000000)
+	clock := func() time.Time { return now }
+	s := NewStore(w.connect(0, faults{}), &Options{Now: clock})
+	openTest(t, s, "ses_r", "key_a")
+	l, release, err := s.Log(t.Context(), "ses_r")
+	require.NoError(t, err)
+	defer release()
+	turn := func(text string) {
+		_, err := l.Append(t.Context(), func(*State) (Draft, error) {
+			return Draft{Turn: NewTurn, Entries: []Entry{{Type: MarkBegin, Key: "key_a"}, {Type: ClientMessageSend, Key: "key_a", Payload: NewMessage("user", Quote(text))},
+				{Type: ProviderRequest, Key: "key_a", Payload: json.RawMessage(`{"attempt":0}`)}, {Type: ServerMessageSend, Key: "key_a", Payload: NewMessage("assistant", Quote("re "+text))}, {Type: MarkEnd, Key: "key_a", Outcome: "done"}}}, nil
+		})
+		require.NoError(t, err)
+	}
+	for i := range 5 {
+		turn(fmt.Sprintf("old %d", i))
+	}
+	_, err = l.Append(t.Context(), report("key_a", noise(1<<20)))
+	require.NoError(t, err)
+	page, next, err := l.Events(t.Context(), "", 4)
+	require.NoError(t, err)
+	old := page[3].ID
+	now = now.Add(48 * time.Hour)
+	turn("new")
+	elsewhere, release2, err := NewStore(w.connect(1, faults{}), &Options{Now: clock}).Log(t.Context(), "ses_r")
+	require.NoError(t, err)
+	defer release2()
+
+	require.NoError(t, l.Retain(t.Context(), now.Add(-24*time.Hour)))
+	require.NoError(t, l.Retain(t.Context(), now.Add(-24*time.Hour)), "again finds nothing to do")
+	for k := range w.items {
+		require.False(t, strings.HasPrefix(k.PK, "B#"), "parts go with their chunk")
+	}
+	for name, log := range map[string]*Log{"the same process": l, "another that had it open": elsewhere} {
+		events, _, err := log.Events(t.Context(), "", 200)
+		require.NoError(t, err, name)
+		require.Len(t, events, 1+3, name)
+		require.Equal(t, SessionOpen, events[0].Type)
+		require.Contains(t, string(events[2].JSON()), `"old 0"`, "%s: the model still sees the whole history", name)
+		after, _, err := log.Events(t.Context(), *next, 200)
+		require.NoError(t, err, "%s: a cursor into the past goes on at what is kept", name)
+		require.Len(t, after, 3)
+		_, ok, err := log.Find(t.Context(), old)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+	require.Len(t, eventsOf(t, NewStore(w.connect(2, faults{}), nil), "ses_r"), 4)
+	turn("newer")
+	require.Len(t, eventsOf(t, NewStore(w.connect(3, faults{}), nil), "ses_r"), 7)
 }

@@ -190,6 +190,13 @@ func (l *Log) parseCursor(ctx context.Context, cursor string) (Position, error) 
 		return Position{}, err
 	}
 	if !ok {
+		n, _, _, ours := ParseEventID(id)
+		l.mu.Lock()
+		first := l.kept(n)
+		l.mu.Unlock()
+		if ours && n < first {
+			return Position{Chunk: first}, nil // its event is past its retention
+		}
 		return Position{}, ErrInvalidCursor{cursor} // of another session
 	}
 	return Position{p.Chunk, p.Index + 1}, nil

@@ -26,6 +26,8 @@ type snapshot struct {
 	Last     json.RawMessage `json:"last,omitempty"`
 	Ops      int64           `json:"ops"`
 	Replaced []replacement   `json:"replaced,omitempty"`
+	// First is the lowest chunk after chunk 0 that is still there, see [Log.Retain].
+	First int64 `json:"first,omitempty"`
 }
 
 // segment names messages [From, To) of the history.
@@ -45,27 +47,45 @@ type sealed struct {
 	next   int64
 }
 
-func (l *Log) loadSnapshot(ctx context.Context) error {
-	items, err := l.store.table.Get(ctx, table.Key{PK: logKey(l.ID), SK: "SNAP"})
+// readSnapshot returns the snapshot in store, nil when there is none that this
+// release can use.
+func (s *Store) readSnapshot(ctx context.Context, session string) (*snapshot, int64, error) {
+	items, err := s.table.Get(ctx, table.Key{PK: logKey(session), SK: "SNAP"})
 	if err != nil {
-		return fmt.Errorf("read the snapshot of %s: %w", l.ID, err)
+		return nil, 0, fmt.Errorf("read the snapshot of %s: %w", session, err)
 	}
 	if !items[0].Exists() {
-		return nil
+		return nil, 0, nil
+	}
+	version := items[0].Version
+	body, err := s.openValue(ctx, session, items[0].Body)
+	if err != nil {
+		return nil, version, fmt.Errorf("read the snapshot of %s: %w", session, err)
 	}
 	var snap snapshot
-	body, err := l.store.openValue(ctx, l.ID, items[0].Body)
-	if err == nil {
-		err = json.Unmarshal(body, &snap)
+	if err := json.Unmarshal(body, &snap); err != nil {
+		return nil, version, fmt.Errorf("read the snapshot of %s: %w", session, err)
+	}
+	if snap.Fold != foldVersion || snap.State == nil {
+		if snap.First > 0 {
+			// Below First there is no log to fold anew.
+			return nil, version, fmt.Errorf("read the snapshot of %s: %w", session, ErrUnknownFormat)
+		}
+		s.opts.Logger.Warn("snapshot of another release, folding the whole log", "session", session)
+		return nil, version, nil
+	}
+	return &snap, version, nil
+}
+
+func (l *Log) loadSnapshot(ctx context.Context) error {
+	snap, version, err := l.store.readSnapshot(ctx, l.ID)
+	if err != nil {
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.snapVer = items[0].Version
-	if err != nil || snap.Fold != foldVersion || snap.State == nil {
-		l.store.opts.Logger.Warn("snapshot ignored, folding the whole log", "session", l.ID, "error", err)
-		return nil
-	}
-	if l.state.Next >= snap.State.Next {
+	l.snapVer = version
+	if snap == nil || l.state.Next >= snap.State.Next {
 		return nil
 	}
 	l.state = snap.State
@@ -77,7 +97,7 @@ func (l *Log) loadSnapshot(ctx context.Context) error {
 	}
 	l.history = nil
 	l.recent, l.recentSz = nil, 0
-	l.sealed = sealed{snap: &snap, thread: snap.State.Thread, next: snap.State.Next}
+	l.sealed = sealed{snap: snap, thread: snap.State.Thread, next: snap.State.Next}
 	l.snapAt = snap.State.Next + snapshotEvery
 	return nil
 }
@@ -180,18 +200,20 @@ func (l *Log) Snapshot(ctx context.Context) {
 	if !due {
 		return
 	}
-	if err := l.writeSnapshot(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, table.ErrCondition) {
+	if err := l.writeSnapshot(context.WithoutCancel(ctx), 0); err != nil && !errors.Is(err, table.ErrCondition) {
 		l.store.opts.Logger.Warn("snapshot not written", "session", l.ID, "error", err)
 	}
 }
 
-func (l *Log) writeSnapshot(ctx context.Context) error {
+// writeSnapshot writes one that says that the log is kept from first on; 0 leaves
+// that as it is.
+func (l *Log) writeSnapshot(ctx context.Context, first int64) error {
 	h, err := l.History(ctx)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	if l.state.Next < l.snapAt { // somebody else in this process was first
+	if first == 0 && l.state.Next < l.snapAt { // somebody else in this process was first
 		l.mu.Unlock()
 		return nil
 	}
@@ -210,7 +232,7 @@ func (l *Log) writeSnapshot(ctx context.Context) error {
 		sealedNow = append(append([]byte{'['}, h.buf[h.start(next.From):h.ends[next.To-1]]...), ']')
 		segments = append(segments[:len(segments):len(segments)], next)
 	}
-	snap := &snapshot{Fold: foldVersion, State: l.state, Segments: segments, Ops: h.ops, Replaced: h.replaced}
+	snap := &snapshot{Fold: foldVersion, State: l.state, Segments: segments, Ops: h.ops, Replaced: h.replaced, First: max(first, l.sealed.first())}
 	if n := h.Len(); n > 0 {
 		snap.Last = h.message(n - 1)
 	}

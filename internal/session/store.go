@@ -120,18 +120,43 @@ func (s *Store) acquire(id string) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.logs[id]
+	if l != nil && l.refs == 0 && s.stale(l) {
+		s.forget(l)
+		l = nil
+	}
 	if l == nil {
 		l = &Log{ID: id, store: s, writing: make(chan struct{}, 1), changed: make(chan struct{}), history: &History{},
 			state: newState(id), lists: map[string][]byte{}, local: map[int64]func(error){}}
 		s.logs[id] = l
 	}
+	s.busy(l)
+	l.refs++
+	return l
+}
+
+// staleAfter is the age at which a fold is not trusted any more: what it knows
+// as the end of the log may have been deleted since (see [Log.Retain]), and then
+// a put there would succeed behind everybody's back.
+const staleAfter = time.Hour
+
+func (s *Store) stale(l *Log) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loaded && !s.table.Exclusive() && time.Since(l.fresh) > staleAfter
+}
+
+// busy takes a log out of those nobody uses. The caller holds mu.
+func (s *Store) busy(l *Log) {
 	if l.idle != nil {
 		s.idle.Remove(l.idle)
 		s.idleBytes -= l.idleSize
 		l.idle = nil
 	}
-	l.refs++
-	return l
+}
+
+func (s *Store) forget(l *Log) {
+	s.busy(l)
+	delete(s.logs, l.ID)
 }
 
 // release gives back a log. Unused ones are kept for the next request while
@@ -150,10 +175,7 @@ func (s *Store) release(l *Log) {
 	l.idle, l.idleSize = s.idle.PushFront(l), size
 	s.idleBytes += size
 	for s.idleBytes > s.opts.CacheBytes && s.idle.Len() > 1 {
-		last := s.idle.Remove(s.idle.Back()).(*Log)
-		s.idleBytes -= last.idleSize
-		last.idle = nil
-		delete(s.logs, last.ID)
+		s.forget(s.idle.Back().Value.(*Log))
 	}
 }
 
@@ -272,7 +294,7 @@ func (s *Store) Create(ctx context.Context, id string, entries []Entry) (*Log, f
 		return nil, nil, err
 	}
 	l.mu.Lock()
-	l.loaded = true
+	l.loaded, l.fresh = true, time.Now()
 	l.mu.Unlock()
 	return l, release, nil
 }
