@@ -195,14 +195,3 @@ func (c *Client) reportLocalSubagent(ctx context.Context, who *caller, p params)
 	_, err := who.event(ctx, kind, report, openOnly)
 	return reported, err
 }
-
-func (c *Client) cancelSubagent(_ context.Context, who *caller, p params) (any, error) {
-	if err := who.driver("session.cancelSubagent"); err != nil {
-		return nil, err
-	}
-	id, _ := str(p["subagent_id"])
-	if strings.TrimSpace(id) == "" {
-		return nil, badParams(`missing "subagent_id"`)
-	}
-	return nil, refuse(codeSubagentNotFound, "subagent_not_found: no tracked subagent %q for this session", id)
-}

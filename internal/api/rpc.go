@@ -53,6 +53,8 @@ func (c *Client) rpc(w http.ResponseWriter, r *http.Request) {
 		c.sendMessage(w, r, who, req, body)
 	case req.Method == "session.subscribe":
 		c.subscribe(w, r, who, req)
+	case req.Method == "session.execRemoteSandbox" && wantsStream(req.Params):
+		c.watchExec(w, r, who, req)
 	case methods[req.Method] == nil:
 		c.reply(w, req.ID, nil, refuse(codeMethodNotFound, "Method not found: %s", req.Method))
 	default:

@@ -364,6 +364,9 @@ func (c *Client) close(w http.ResponseWriter, r *http.Request) {
 	ended := c.Ending(ctx, who.log)
 	err := who.log.Close(ctx, who.key)
 	ended()
+	if err != nil {
+		c.cleanUp(ctx, who.log) // what a process that died left of the end before
+	}
 	if c.MCP != nil {
 		c.MCP.Release(who.log.ID)
 	}
@@ -383,7 +386,7 @@ func (c *Client) close(w http.ResponseWriter, r *http.Request) {
 
 // Ending is called before a chunk that may end the session, and what it returns
 // after it: the admin list's row must not say "open" for a session whose process
-// died in between.
+// died in between, and what runs in its sandbox ends with it.
 func (c *Client) Ending(ctx context.Context, log *session.Log) (ended func()) {
 	row := log.Row()
 	if row.State != session.StateOpen {
@@ -397,7 +400,16 @@ func (c *Client) Ending(ctx context.Context, log *session.Log) (ended func()) {
 			if err := c.Directory.MarkSessionTerminal(ctx, row, now.State, *now.ClosedAt); err != nil {
 				c.Logger.Warn("session row not written", "session", row.ID, "error", err)
 			}
+			c.cleanUp(ctx, log)
 		}
+	}
+}
+
+// cleanUp ends the sandbox and the subagents of a session that has ended. What
+// fails is tried again by the sweep.
+func (c *Client) cleanUp(ctx context.Context, log *session.Log) {
+	if err := c.Engine.Sandboxes.CleanUp(ctx, log); err != nil {
+		c.Logger.Warn("session not cleaned up yet", "session", log.ID, "error", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/mcp"
 	"github.com/lambae/lambae/internal/provider"
+	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/telemetry"
@@ -37,6 +38,8 @@ type Parts struct {
 	Region  string
 	// Telemetry is nil when it is off.
 	Telemetry *telemetry.Telemetry
+	// Sandboxes is the driver of sandboxes; nil when there is none.
+	Sandboxes sandbox.Driver
 	// Platform is set where requests have a time limit and answers a size limit.
 	Platform bool
 }
@@ -48,6 +51,7 @@ type App struct {
 	Client    *api.Client
 	Engine    *turn.Engine
 	MCP       *mcp.Pool
+	Sandboxes *turn.Sandboxes
 
 	parts Parts
 	stop  context.CancelCauseFunc
@@ -75,7 +79,9 @@ func New(p Parts) (*App, error) {
 	var stopping, halted context.Context
 	stopping, a.stop = context.WithCancelCause(context.Background())
 	halted, a.halt = context.WithCancelCause(context.Background())
-	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Telemetry: p.Telemetry, Logger: p.Logger, Halted: halted}
+	a.Sandboxes = turn.NewSandboxes(turn.SandboxOptions{Driver: p.Sandboxes, Store: a.Store, Directory: a.Directory, Logger: p.Logger,
+		MaxSubagents: p.Env.MaxSubagentsPerSession, SubagentTimeout: p.Env.SubagentTimeout, Transient: p.Platform})
+	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Sandboxes: a.Sandboxes, Telemetry: p.Telemetry, Logger: p.Logger, Halted: halted}
 	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
 		Logger: p.Logger, Version: Version, Stopping: stopping}
 	a.Engine.Ending = a.Client.Ending
@@ -118,11 +124,14 @@ func (a *App) Traced(h http.Handler) http.Handler {
 	return api.Routed(a.parts.Telemetry.Handler(h, api.Route))
 }
 
-// Sweep finishes what crashed processes left: revocations, and parts of writes
-// that were given up. It is run at a start and now and then.
+// Sweep finishes what crashed processes left: revocations, sandboxes, and parts of
+// writes that were given up. It is run at a start and now and then.
 func (a *App) Sweep(ctx context.Context) {
 	if err := a.Directory.FinishRevocations(ctx, a.Client.RevokeIn); err != nil {
 		a.parts.Logger.Warn("revocations not finished", "error", err)
+	}
+	if err := a.Sandboxes.Sweep(ctx); err != nil {
+		a.parts.Logger.Warn("sandboxes not all looked after", "error", err)
 	}
 	if err := a.Store.SweepParts(ctx, time.Hour); err != nil {
 		a.parts.Logger.Warn("left-over parts not swept", "error", err)
@@ -143,5 +152,6 @@ func (a *App) Close() error {
 	if a.MCP != nil {
 		_ = a.MCP.Close()
 	}
+	_ = a.Sandboxes.Close()
 	return a.parts.Table.Close()
 }

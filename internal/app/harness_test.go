@@ -20,6 +20,7 @@ import (
 	"github.com/lambae/lambae/internal/app"
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/modeltest"
+	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/table/embedded"
@@ -41,6 +42,7 @@ type setup struct {
 	turn  time.Duration
 	mcp   []config.MCPServer
 	trace *telemetry.Telemetry
+	boxes sandbox.Driver
 }
 
 func start(t testing.TB, o setup) *server {
@@ -58,7 +60,8 @@ func start(t testing.TB, o setup) *server {
 		return config.Provider{Name: name, Kind: "anthropic", Model: "scripted", AuthToken: token, MaxTokens: 4096, BaseURL: model.URL + path}
 	}
 	file := &config.File{Providers: []config.Provider{entry("model", "", "t"), entry("broken", "/nothing-here", "t"), entry("spare", "", "t")}, MCP: o.mcp}
-	a, err := app.New(app.Parts{Table: o.table, File: file, Env: &config.Env{TurnTimeout: o.turn}, Logger: slog.New(slog.DiscardHandler), Telemetry: o.trace})
+	env := &config.Env{TurnTimeout: o.turn, MaxSubagentsPerSession: 8, SubagentTimeout: 10 * time.Minute}
+	a, err := app.New(app.Parts{Table: o.table, File: file, Env: env, Sandboxes: o.boxes, Logger: slog.New(slog.DiscardHandler), Telemetry: o.trace})
 	require.NoError(t, err)
 	client := httptest.NewServer(a.Traced(a.ClientHandler()))
 	admin := httptest.NewServer(a.AdminHandler(func(context.Context, string) error { return nil }))

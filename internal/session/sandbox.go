@@ -20,6 +20,8 @@ type Sandbox struct {
 	// clock when it began, Unix ms.
 	Boot string `json:"boot"`
 	Wall int64  `json:"wall"`
+	// Reason is that of its stop.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Reasons of a remote sandbox's stop. The last two are ours.
@@ -99,8 +101,9 @@ func (s *State) applySandbox(e *Entry) {
 		}
 	case SandboxStop:
 		if b := s.Sandbox; b != nil && b.ID == p.SandboxID {
-			s.Stopping = append(slices.Clip(s.Stopping), *b)
-			s.Sandbox = nil
+			stopping := *b
+			stopping.Reason = p.Reason
+			s.Stopping, s.Sandbox = append(slices.Clip(s.Stopping), stopping), nil
 		}
 	case SandboxStopped:
 		s.forgetSandbox(p.SandboxID)
@@ -136,6 +139,16 @@ func (l *Log) startDead(b *Sandbox) bool {
 		return false // whoever starts it appends the outcome
 	}
 	return l.store.table.Exclusive() || l.store.now().Sub(time.UnixMilli(b.Wall)) > StartLease+clockSkew
+}
+
+// StartLost reports whether the start of the sandbox has lost its process. It is
+// false for one that runs.
+func (l *Log) StartLost(id string) (lost bool) {
+	l.View(func(s *State) {
+		b := s.Sandbox
+		lost = b != nil && b.ID == id && !b.Running && l.startDead(b)
+	})
+	return lost
 }
 
 // BeginSandbox appends the start of a sandbox. A start whose process died is
@@ -213,7 +226,7 @@ func (l *Log) StopSandbox(ctx context.Context, reason string, unless func(s *Sta
 
 // SandboxStopped appends the end of a stop, or, with a detail, its failure. Either
 // way the sandbox is forgotten.
-func (l *Log) SandboxStopped(ctx context.Context, id, reason, failure string) error {
+func (l *Log) SandboxStopped(ctx context.Context, id, failure string) error {
 	_, err := l.Append(ctx, func(s *State) (Draft, error) {
 		i := slices.IndexFunc(s.Stopping, func(b Sandbox) bool { return b.ID == id })
 		if i < 0 {
@@ -223,7 +236,7 @@ func (l *Log) SandboxStopped(ctx context.Context, id, reason, failure string) er
 		if failure != "" {
 			return Draft{Entries: []Entry{b.failed(PhaseStop, failure)}}, nil
 		}
-		return Draft{Entries: []Entry{b.event(SandboxStopped, sandboxPayload{SandboxID: id, Reason: reason})}}, nil
+		return Draft{Entries: []Entry{b.event(SandboxStopped, sandboxPayload{SandboxID: id, Reason: b.Reason})}}, nil
 	})
 	return err
 }

@@ -69,8 +69,8 @@ func TestASandboxStartsRunsAndStops(t *testing.T) {
 	_, err = l.StopSandbox(bg(), StopExplicit, nil)
 	require.ErrorIs(t, err, ErrNoSandbox)
 	start(t, l, sbx2) // the handle goes first: a new one need not wait for the old one's end
-	require.NoError(t, l.SandboxStopped(bg(), sbx1, StopExplicit, ""))
-	require.NoError(t, l.SandboxStopped(bg(), sbx1, StopExplicit, ""))
+	require.NoError(t, l.SandboxStopped(bg(), sbx1, ""))
+	require.NoError(t, l.SandboxStopped(bg(), sbx1, ""))
 	types, payloads := told(t, l)
 	require.Equal(t, []string{SandboxStart, SandboxRunning, SandboxStop, SandboxStart, SandboxRunning, SandboxStopped}, types)
 	require.Equal(t, map[string]any{"image": "img", "dispatch": "remote"}, payloads[0])
@@ -85,7 +85,7 @@ func TestAFailedStopLeavesNoSandbox(t *testing.T) {
 	start(t, l, sbx1)
 	_, err := l.StopSandbox(bg(), StopExplicit, nil)
 	require.NoError(t, err)
-	require.NoError(t, l.SandboxStopped(bg(), sbx1, StopExplicit, "the engine is away"))
+	require.NoError(t, l.SandboxStopped(bg(), sbx1, "the engine is away"))
 	_, payloads := told(t, l)
 	require.Equal(t, map[string]any{"image": "img", "sandbox_id": sbx1, "phase": "stop", "detail": "the engine is away", "dispatch": "remote", "unsandboxed": false}, payloads[3])
 	l.View(func(s *State) { require.False(t, s.Unclean()) })
@@ -150,7 +150,7 @@ func TestWhatFollowsTheEndOfASession(t *testing.T) {
 	stop, err = l.EndSandbox(bg())
 	require.NoError(t, err)
 	require.Equal(t, sbx1, stop[0].ID)
-	require.NoError(t, l.SandboxStopped(bg(), sbx1, StopClose, ""))
+	require.NoError(t, l.SandboxStopped(bg(), sbx1, ""))
 	var got []string
 	for {
 		events, err := sub.Next(bg())
@@ -258,7 +258,7 @@ func TestSandboxesAndSubagentsOfAnyHistoryAddUp(t *testing.T) {
 			case 3:
 				_, _ = l.StopSandbox(bg(), StopExplicit, nil)
 			case 4:
-				_ = l.SandboxStopped(bg(), id, StopExplicit, rapid.SampledFrom([]string{"", "failed"}).Draw(t, "failure"))
+				_ = l.SandboxStopped(bg(), id, rapid.SampledFrom([]string{"", "failed"}).Draw(t, "failure"))
 			case 5:
 				_ = l.SandboxLost(bg(), id, "gone")
 			case 6:
@@ -287,7 +287,7 @@ func TestSandboxesAndSubagentsOfAnyHistoryAddUp(t *testing.T) {
 			stop, err := a.EndSandbox(bg())
 			require.NoError(t, err)
 			for _, s := range stop {
-				require.NoError(t, a.SandboxStopped(bg(), s.ID, StopClose, ""))
+				require.NoError(t, a.SandboxStopped(bg(), s.ID, ""))
 			}
 			a.View(func(s *State) { require.False(t, s.Unclean(), "something was not cleaned up") })
 		}

@@ -213,13 +213,20 @@ func (s *State) loseSubagents(sandbox, detail string) (entries []Entry) {
 // running. The first end stays: later ones fold to nothing.
 func (l *Log) EndSubagent(ctx context.Context, id string, end SubagentEnd) (was bool, err error) {
 	_, err = l.Append(ctx, func(s *State) (Draft, error) {
-		a, ok := s.Subagent(id)
-		if was = ok && a.Status == SubagentStatusRunning; !was {
-			return Draft{}, nil
-		}
-		return Draft{Entries: a.ended(end)}, nil
+		entries := s.EndSubagent(id, end)
+		was = len(entries) > 0
+		return Draft{Entries: entries}, nil
 	})
 	return was, err
+}
+
+// EndSubagent is what [Log.EndSubagent] appends: nothing for one that has ended.
+func (s *State) EndSubagent(id string, end SubagentEnd) []Entry {
+	a, ok := s.Subagent(id)
+	if !ok || a.Status != SubagentStatusRunning {
+		return nil
+	}
+	return a.ended(end)
 }
 
 // Output reads what a subagent said; nil when nothing was kept of it.

@@ -23,7 +23,7 @@ const unavailable = "The provider is currently unavailable."
 type Engine struct {
 	Providers *provider.Registry
 	MCP       *mcp.Pool
-	Sandboxes Sandboxes            // nil when the server has no sandbox driver
+	Sandboxes *Sandboxes
 	Telemetry *telemetry.Telemetry // nil when it is off
 	Logger    *slog.Logger
 	Now       func() time.Time // time.Now when nil

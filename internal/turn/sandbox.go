@@ -3,41 +3,20 @@ package turn
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/session"
 )
 
-// Sandboxes is the seam to remote sandboxes: a driver that starts them and runs
-// commands in them. A server without a driver has none; then no sandbox ever
-// runs, and every call that needs one is answered as the protocol says.
-type Sandboxes interface {
-	// Start starts a sandbox of an image for a session and returns its id.
-	Start(ctx context.Context, session, image string) (id string, err error)
-	// Images reports which of the images can be started.
-	Images(ctx context.Context, images []string) []ImageStatus
-}
-
 // ImageStatus is an element of a session.sandbox.available event.
-type ImageStatus struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // pending, available or error
-	Detail string `json:"detail,omitempty"`
-}
-
-// NoDriver is the detail of everything that fails for want of a sandbox driver.
-const NoDriver = "this server has no sandbox driver"
+type ImageStatus = sandbox.ImageStatus
 
 // ImageStatuses is what session.sandbox.available shows of a profile's images.
 func (e *Engine) ImageStatuses(ctx context.Context, images []string) []ImageStatus {
-	if e.Sandboxes != nil {
-		return e.Sandboxes.Images(ctx, images)
-	}
-	out := make([]ImageStatus, len(images))
-	for i, name := range images {
-		out[i] = ImageStatus{Name: name, Status: "error", Detail: NoDriver}
-	}
-	return out
+	return e.Sandboxes.Images(ctx, images)
 }
 
 func notRunning(tool string) string {
@@ -50,39 +29,77 @@ func (r *run) sandboxEffect(c toolCall) effect {
 		Command json.RawMessage `json:"command"`
 	}
 	_ = json.Unmarshal(c.input, &input)
-	command := json.RawMessage("null")
-	if len(input.Command) > 0 && input.Command[0] == '"' {
-		command = input.Command
+	shown := json.RawMessage("null")
+	var command *string
+	if len(input.Command) > 0 && input.Command[0] == '"' && json.Unmarshal(input.Command, &command) == nil {
+		shown = input.Command
 	}
+	request := r.event(session.SandboxRequest, fmt.Appendf(nil, `{"tool":%s,"input":%s,"command":%s}`, session.Quote(c.name), c.input, shown))
 	return effect{
-		before: []session.Entry{r.event(session.SandboxRequest, fmt.Appendf(nil, `{"tool":%s,"input":%s,"command":%s}`, session.Quote(c.name), c.input, command))},
-		run: func() []session.Entry {
-			detail := notRunning(c.name)
-			return []session.Entry{
-				r.event(session.SandboxResponse, fmt.Appendf(nil, `{"sandbox_id":null,"ok":false,"error":%s}`, session.Quote(detail))),
-				r.toolResult(c, session.DispatchSandbox, "", true, text("sandbox error: "+detail)),
+		before: func(*session.State) []session.Entry { return []session.Entry{request} },
+		run: func() ([]session.Entry, error) {
+			id, res, err := r.runInSandbox(c, command)
+			if err != nil {
+				return []session.Entry{
+					r.event(session.SandboxResponse, fmt.Appendf(nil, `{"sandbox_id":%s,"ok":false,"error":%s}`, nullable(id), session.Quote(err.Error()))),
+					r.toolResult(c, session.DispatchSandbox, "", true, text("sandbox error: "+err.Error())),
+				}, nil
 			}
+			result := session.EscapeLines(session.MarshalJSON(CommandResult(res)))
+			return []session.Entry{
+				r.event(session.SandboxResponse, fmt.Appendf(nil, `{"sandbox_id":%s,"ok":%t,"result":%s}`, session.Quote(id), res.ExitCode == 0, result)),
+				r.toolResult(c, session.DispatchSandbox, "", res.ExitCode != 0, text(resultText(res))),
+			}, nil
 		},
 	}
 }
 
-// subagentEffect launches a remote subagent (protocol, "Remote subagents"). A
-// refusal has no events of its own, so nothing is recorded before it.
-func (r *run) subagentEffect(c toolCall) effect {
-	return effect{run: func() []session.Entry {
-		return []session.Entry{r.toolResult(c, session.DispatchSubagent, "", true, text(string(session.MarshalJSON(struct {
-			Error string `json:"error"`
-		}{r.refuseSubagent(c)}))))}
-	}}
+func (r *run) runInSandbox(c toolCall, command *string) (id string, res sandbox.Result, err error) {
+	ctx, span := r.engine.Telemetry.Tool(r.ctx, c.name, session.DispatchSandbox)
+	defer func() {
+		reason := ""
+		switch {
+		case err != nil:
+			reason = "failed"
+		case res.ExitCode != 0:
+			reason = "nonzero_exit"
+		}
+		span.End(ctx, reason)
+	}()
+	if command == nil {
+		return "", res, fmt.Errorf("sandbox tool '%s' input is missing the required string \"command\"", c.name)
+	}
+	id, res, err = r.engine.Sandboxes.Exec(ctx, r.call.Log, *command, nil)
+	if errors.Is(err, session.ErrNoSandbox) {
+		return "", res, errors.New(notRunning(c.name))
+	}
+	return id, res, err
 }
 
-// refuseSubagent checks a launch in the protocol's order up to the sandbox.
-func (r *run) refuseSubagent(c toolCall) string {
-	var input struct {
-		Harness, Model, Prompt string
+// CommandResult is a command's result as clients see it.
+type CommandResult struct {
+	Stdout    string `json:"stdout"`
+	Stderr    string `json:"stderr"`
+	ExitCode  int    `json:"exit_code"`
+	TimedOut  bool   `json:"-"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// resultText is what the model is told of a command (protocol, "Events: payloads").
+func resultText(res sandbox.Result) string {
+	var b strings.Builder
+	b.WriteString(res.Stdout)
+	line := func(s string) {
+		if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteString(s)
 	}
-	if json.Unmarshal(c.input, &input) != nil || blank(input.Harness) || blank(input.Model) || blank(input.Prompt) {
-		return c.name + ` requires string "harness", "model", and "prompt"`
+	if !blank(res.Stderr) {
+		line("[stderr]\n" + res.Stderr)
 	}
-	return notRunning(c.name)
+	if res.ExitCode != 0 {
+		line(fmt.Sprintf("[exit_code: %d]", res.ExitCode))
+	}
+	return b.String()
 }

@@ -18,6 +18,9 @@ func advertise(s *session.State, key string) (json.RawMessage, map[string]route)
 	var adverts []json.RawMessage
 	add := func(tools []session.Tool, dispatch string) {
 		for _, t := range tools {
+			if t.Name == session.ReservedToolName {
+				continue // an MCP server's; the name is ours
+			}
 			adverts = append(adverts, t.Advert)
 			if _, taken := routes[t.Name]; !taken {
 				routes[t.Name] = route{dispatch: dispatch, server: t.Server}
@@ -30,6 +33,9 @@ func advertise(s *session.State, key string) (json.RawMessage, map[string]route)
 		add(c.Subagent, session.DispatchSubagent)
 	}
 	add(s.MCP, session.DispatchMCP)
+	if len(s.Subagents) > 0 {
+		adverts = append(adverts, json.RawMessage(statusTool))
+	}
 	return array(adverts), routes
 }
 
@@ -62,14 +68,18 @@ func (r *run) route(name string) route {
 	if to, ok := r.asked.routes[name]; ok {
 		return to
 	}
+	if name == session.ReservedToolName {
+		return route{dispatch: session.DispatchSubagent}
+	}
 	return route{dispatch: session.DispatchMCP}
 }
 
 // effect is one server-side tool call: what is recorded before it, how it is
 // run, and what is recorded of it.
 type effect struct {
-	before []session.Entry
-	run    func() (after []session.Entry)
+	// before decides what is recorded, on the state it is appended to; it may be nil.
+	before func(s *session.State) []session.Entry
+	run    func() (after []session.Entry, err error)
 }
 
 // dispatch records an answer that calls tools, runs those the server runs, in
@@ -86,15 +96,24 @@ func (r *run) dispatch(answer session.Entry, content json.RawMessage, calls []to
 		}
 	}
 	for _, f := range effects {
-		entries = append(entries, f.before...)
-		c, err := r.append(func(*session.State) (session.Draft, error) { return session.Draft{Entries: entries}, nil })
+		c, err := r.append(func(s *session.State) (session.Draft, error) {
+			d := session.Draft{Entries: clip(entries)}
+			if f.before != nil {
+				d.Entries = append(d.Entries, f.before(s)...)
+			}
+			return d, nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		if err := r.emit(c); err != nil {
+		if c != nil { // what precedes may be recorded already
+			if err := r.emit(c); err != nil {
+				return nil, err
+			}
+		}
+		if entries, err = f.run(); err != nil {
 			return nil, err
 		}
-		entries = f.run()
 	}
 	return r.append(func(s *session.State) (session.Draft, error) {
 		d := session.Draft{Entries: clip(entries)}
@@ -173,21 +192,22 @@ func (r *run) toolResult(c toolCall, dispatch, extra string, isError bool, conte
 
 func (r *run) mcpEffect(c toolCall, server string) effect {
 	name := nullable(server)
+	request := r.event(session.MCPRequest, fmt.Appendf(nil, `{"method":"tools/call","server_name":%s,"tool":%s,"input":%s}`, name, session.Quote(c.name), c.input))
 	return effect{
-		before: []session.Entry{r.event(session.MCPRequest, fmt.Appendf(nil, `{"method":"tools/call","server_name":%s,"tool":%s,"input":%s}`, name, session.Quote(c.name), c.input))},
-		run: func() []session.Entry {
+		before: func(*session.State) []session.Entry { return []session.Entry{request} },
+		run: func() ([]session.Entry, error) {
 			res, err := r.callMCP(c, server)
 			extra := `,"server_name":` + string(name)
 			if err != nil {
 				return []session.Entry{
 					r.event(session.MCPResponse, fmt.Appendf(nil, `{"server_name":%s,"ok":false,"error":%s}`, name, session.Quote(err.Error()))),
 					r.toolResult(c, session.DispatchMCP, extra, true, text("MCP error: "+err.Error())),
-				}
+				}, nil
 			}
 			return []session.Entry{
 				r.event(session.MCPResponse, fmt.Appendf(nil, `{"server_name":%s,"ok":%t,"result":%s}`, name, !res.IsError, session.CompactJSON(res.Raw))),
 				r.toolResult(c, session.DispatchMCP, extra, res.IsError, session.CompactJSON(mcp.ModelBlocks(res.Content))),
-			}
+			}, nil
 		},
 	}
 }
