@@ -21,7 +21,7 @@ func newClient(s *Stack, table awsdynamodb.Table, socket *Socket) *Function {
 		memory:      s.settings.Memory,
 		timeout:     awscdk.Duration_Minutes(number(15)), // the most there is; a turn may take long
 		table:       table,
-		environment: map[string]*string{"BAE_WEBSOCKET_URL": socket.url()},
+		environment: map[string]*string{"BAE_WEBSOCKET_URL": str(*socket.url() + "?session={session_id}")},
 	})
 	allowModels(s, f)
 	allowSecrets(s, f)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -13,6 +14,11 @@ import (
 	"github.com/lambae/lambae/internal/provider/bedrock"
 )
 
+// webSocketVariable names the environment variable with the address that the
+// client API offers for WebSockets, {session_id} in place of the session. Without
+// one it offers none.
+const webSocketVariable = "BAE_WEBSOCKET_URL"
+
 func main() { boot.Main(serve) }
 
 func serve(f *boot.Function) error {
@@ -20,7 +26,8 @@ func serve(f *boot.Function) error {
 	if err != nil {
 		return err
 	}
-	lambdahttp.Start(f.Traced(a.ClientHandler()), &lambdahttp.Options{Logger: f.Logger, After: f.Flush})
+	a.Client.WebSocketURL = os.Getenv(webSocketVariable)
+	lambdahttp.Start(a.Traced(a.ClientHandler()), &lambdahttp.Options{Logger: f.Logger, After: f.Flush})
 	return nil
 }
 

@@ -24,9 +24,10 @@ import (
 // addEdges gives the server all edges there are: on a laptop the size of the
 // binary and its start do not matter. The clients of AWS are made on first use.
 func addEdges(p *app.Parts) {
-	secrets := awssecrets.New(func(ctx context.Context) (aws.Config, error) { return awsconfig.LoadDefaultConfig(ctx) })
+	load := func(ctx context.Context) (aws.Config, error) { return awsconfig.LoadDefaultConfig(ctx) }
+	secrets := awssecrets.New(load)
 	p.Resolve = config.NewResolver(config.ResolverOptions{Lookup: lookupEnv, SecretsManager: secrets.SecretsManager, SSM: secrets.SSM}).Resolve
-	p.Bedrock = bedrock.New(nil)
+	p.Bedrock = bedrock.New(load)
 	p.Region = os.Getenv("AWS_REGION")
 }
 

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -36,8 +35,7 @@ type Function struct {
 	AWS    aws.Config
 	Logger *slog.Logger
 
-	parts     app.Parts
-	telemetry *telemetry.Telemetry
+	parts app.Parts
 }
 
 // Load reads the function's environment through lookup and logs to out. Its
@@ -77,7 +75,7 @@ func Load(ctx context.Context, lookup func(string) (string, bool), out io.Writer
 		}).Resolve,
 	}
 	name, _ := lookup("AWS_LAMBDA_FUNCTION_NAME")
-	f.telemetry, _, err = telemetry.Start(ctx, telemetry.Config(file.Telemetry), telemetry.Options{
+	f.parts.Telemetry, _, err = telemetry.Start(ctx, telemetry.Config(file.Telemetry), telemetry.Options{
 		Version: app.Version, Exporters: []telemetry.Exporter{otlphttp.Exporter()}, Resolve: f.parts.Resolve,
 		Logger: f.Logger, Attributes: map[string]string{"faas.name": name, "cloud.region": f.AWS.Region},
 	})
@@ -97,18 +95,15 @@ func (f *Function) App(options ...func(f *Function, p *app.Parts)) (*app.App, er
 	return app.New(parts)
 }
 
-// Traced makes a span of each request. Without telemetry it returns h itself.
-func (f *Function) Traced(h http.Handler) http.Handler { return f.telemetry.Handler(h, nil) }
-
 // Flush sends what telemetry has recorded. An instance may be frozen as soon as
 // its event is handled, for good.
 func (f *Function) Flush(ctx context.Context) {
-	if f.telemetry == nil {
+	if f.parts.Telemetry == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 	defer cancel()
-	if err := f.telemetry.Flush(ctx); err != nil {
+	if err := f.parts.Telemetry.Flush(ctx); err != nil {
 		f.Logger.Warn("telemetry not sent", "error", err)
 	}
 }

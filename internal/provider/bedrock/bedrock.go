@@ -10,7 +10,6 @@ import (
 	"net/url"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
 	"github.com/aws/smithy-go"
@@ -21,12 +20,10 @@ import (
 const mediaType = "application/json"
 
 // New returns the constructor that provider.Options.Bedrock takes. Load gives
-// the AWS configuration, credentials and region included; nil takes the SDK's
-// default chain. It runs when a client is built, on the first call.
+// the AWS configuration, credentials and region included. It runs when a client
+// is built, on the first call. The SDK's default chain is not linked here, since
+// on Lambda it finds nothing that the environment does not say.
 func New(load func(context.Context) (aws.Config, error)) func(ctx context.Context, baseURL string) (provider.BedrockClient, error) {
-	if load == nil {
-		load = func(ctx context.Context) (aws.Config, error) { return awsconfig.LoadDefaultConfig(ctx) }
-	}
 	return func(ctx context.Context, baseURL string) (provider.BedrockClient, error) {
 		cfg, err := load(ctx)
 		if err != nil {
