@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/lambae/lambae/internal/session"
 )
 
@@ -18,17 +19,17 @@ import (
 const RequestIDHeader = "X-Request-Id"
 
 // newRouter returns a router with what all our handlers share: a request id, one
-// log line a request, recovery from panics, a bounded body, and problem documents
-// for unknown paths and wrong verbs.
+// log line a request, recovery from panics, a bounded body, HEAD wherever there is
+// GET, and problem documents for unknown paths and wrong verbs.
 func newRouter(log *slog.Logger, now func() time.Time) *chi.Mux {
 	r := chi.NewRouter()
-	r.Use(logRequests(log, now), recoverPanics(log), limitBody)
+	r.Use(logRequests(log, now), recoverPanics(log), limitBody, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, notFound("no such path: "+r.URL.Path))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, req *http.Request) {
 		allowed := allowedMethods(r, req)
-		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		w.Header().Set("Allow", strings.Replace(strings.Join(allowed, ", "), "GET", "GET, HEAD", 1))
 		writeProblem(w, newProblem(http.StatusMethodNotAllowed, "method_not_allowed",
 			req.Method+" is not possible here; use "+strings.Join(allowed, " or ")))
 	})

@@ -46,9 +46,9 @@ func TestUnknownPathsAndWrongVerbsAreProblems(t *testing.T) {
 		allow, want  string
 	}{
 		"unknown path": {http.MethodGet, "/other", 404, "", "no such path: /other"},
-		"wrong verb":   {http.MethodPut, "/things", 405, "GET, POST", "PUT is not possible here; use GET or POST"},
+		"wrong verb":   {http.MethodPut, "/things", 405, "GET, HEAD, POST", "PUT is not possible here; use GET or POST"},
 		"below":        {http.MethodGet, "/deep/x%2Fy", 405, "DELETE", "GET is not possible here; use DELETE"},
-		"unknown verb": {"BREW", "/things", 405, "GET, POST", "BREW is not possible here; use GET or POST"},
+		"unknown verb": {"BREW", "/things", 405, "GET, HEAD, POST", "BREW is not possible here; use GET or POST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
