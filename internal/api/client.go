@@ -100,14 +100,14 @@ func (c *Client) Handler() http.Handler {
 	r.Get("/healthz", c.healthz)
 	r.Get("/api/v1/meta", c.meta)
 	r.Post("/api/v1/sessions", c.open)
-	r.Route("/api/v1/sessions/{id}", func(r chi.Router) {
-		r.Delete("/", c.close)
-		r.Post("/join", c.join)
-		r.Get("/participants", c.participants)
-		r.Get("/events", c.events)
-		r.Post("/rpc", c.rpc)
-		r.Get("/ws", c.websocket)
-	})
+	// Not a sub-router: that would claim the bare path for every verb, and then
+	// a wrong one would be told to use itself.
+	r.Delete("/api/v1/sessions/{id}", c.close)
+	r.Post("/api/v1/sessions/{id}/join", c.join)
+	r.Get("/api/v1/sessions/{id}/participants", c.participants)
+	r.Get("/api/v1/sessions/{id}/events", c.events)
+	r.Post("/api/v1/sessions/{id}/rpc", c.rpc)
+	r.Get("/api/v1/sessions/{id}/ws", c.websocket)
 	return r
 }
 
