@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 )
@@ -39,7 +40,12 @@ func views[T, V any](items []T, view func(T) V) []V {
 // pageQuery reads ?cursor=&limit=. The cursor is not looked into here. A limit
 // above the maximum is cut, not refused.
 func pageQuery(r *http.Request) (cursor string, limit int, err error) {
-	query := r.URL.Query()
+	// Not [url.URL.Query], which drops what it cannot read: a broken limit would
+	// count as none.
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", 0, badRequest("the query cannot be read: " + err.Error())
+	}
 	limit, err = parseLimit(query.Get("limit"), query.Has("limit"))
 	return query.Get("cursor"), limit, err
 }

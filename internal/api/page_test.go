@@ -43,6 +43,16 @@ func TestPageQuery(t *testing.T) {
 	}
 }
 
+func TestBrokenQueryIsRefusedNotIgnored(t *testing.T) {
+	t.Parallel()
+	for _, query := range []string{"limit=%zz", "limit=5;cursor=x", "cursor=%"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.URL.RawQuery = query
+		_, _, err := pageQuery(r)
+		require.ErrorContains(t, err, "bad_request: the query cannot be read", query)
+	}
+}
+
 func TestPageHasNoNullListAndANullCursorAtTheEnd(t *testing.T) {
 	t.Parallel()
 	body, err := json.Marshal(newPage[int](nil, nil))
