@@ -146,8 +146,11 @@ func internalProblem(requestID string) problem {
 
 // writeProblem answers with p. Reference clients expect plain application/json.
 func writeProblem(w http.ResponseWriter, p problem) {
-	if p.Status == http.StatusServiceUnavailable {
+	switch p.Status {
+	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer") // a 401 must say what it wants (RFC 9110, 15.5.2)
 	}
 	writeJSON(w, p.Status, p)
 }

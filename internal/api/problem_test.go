@@ -98,3 +98,13 @@ func TestBusyServerSaysWhenToRetry(t *testing.T) {
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 }
+
+func TestRefusedCallerIsToldTheScheme(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	writeProblem(w, unauthorized("invalid client key"))
+	require.Equal(t, "Bearer", w.Header().Get("WWW-Authenticate"))
+	w = httptest.NewRecorder()
+	writeProblem(w, notFound("no session"))
+	require.Empty(t, w.Header().Get("WWW-Authenticate"))
+}
