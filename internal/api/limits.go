@@ -15,9 +15,27 @@ const MaxBody = 6 << 20
 // says of it.
 func limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		r.Body = &boundedBody{ReadCloser: http.MaxBytesReader(w, r.Body, MaxBody), whole: r.Body}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// boundedBody reads as far as the limit; whole has no limit.
+type boundedBody struct {
+	io.ReadCloser
+	whole io.Reader
+}
+
+// maxDiscard is how much of a refused body is still read.
+const maxDiscard = 64 << 20
+
+// discard reads the rest of a body that was refused. Many clients look at the
+// answer only once they have sent everything, and would see a broken connection
+// instead. One that asks first is told without sending.
+func discard(r *http.Request) {
+	if b, ok := r.Body.(*boundedBody); ok && r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, b.whole, maxDiscard)
+	}
 }
 
 // readBody reads the whole body. Its errors are problems. Handlers call it after
@@ -25,6 +43,7 @@ func limitBody(next http.Handler) http.Handler {
 func readBody(r *http.Request) ([]byte, error) {
 	tooLarge := payloadTooLarge("the request body must be at most 6 MB")
 	if r.ContentLength > MaxBody {
+		discard(r)
 		return nil, tooLarge
 	}
 	var buf bytes.Buffer
@@ -33,6 +52,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	}
 	_, err := io.Copy(&buf, r.Body)
 	if limit := (*http.MaxBytesError)(nil); errors.As(err, &limit) {
+		discard(r)
 		return nil, tooLarge
 	}
 	if err != nil {

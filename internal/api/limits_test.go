@@ -98,3 +98,43 @@ func TestContentLengthThatLies(t *testing.T) {
 		})
 	}
 }
+
+func TestClientThatSendsEverythingFirstLearnsThatItIsTooMuch(t *testing.T) {
+	t.Parallel()
+	s := bodyServer(t)
+	const size = 24 << 20 // more than sockets buffer
+	for name, c := range map[string]struct{ head, tail string }{
+		"with a length": {fmt.Sprintf("Content-Length: %d\r\n\r\n", size), ""},
+		"chunked":       {fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", size), "\r\n0\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+c.head)
+			require.NoError(t, err)
+			_, err = conn.Write(make([]byte, size))
+			require.NoError(t, err)
+			_, err = io.WriteString(conn, c.tail)
+			require.NoError(t, err)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+		})
+	}
+}
+
+func TestClientThatAsksFirstSendsNothingInVain(t *testing.T) {
+	t.Parallel()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(bodyServer(t).URL, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", MaxBody+1)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+}
