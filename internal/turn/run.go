@@ -214,13 +214,29 @@ func (r *run) abort(err error) error {
 		err = cause
 	}
 	var closed *session.Refusal
-	if errors.Is(err, session.ErrTurnLost) || errors.As(err, &closed) {
+	if errors.Is(err, session.ErrTurnLost) {
+		return r.lost()
+	}
+	if errors.As(err, &closed) {
 		return err
 	}
 	if breakErr := r.turn.Break("interrupted"); breakErr != nil {
 		r.engine.Logger.Warn("turn not closed", "session", r.call.Log.ID, "error", breakErr)
 	}
 	return err
+}
+
+// lost says why the turn is not the caller's any more: what would refuse the call
+// now, such as a revoked key, or else another driver.
+func (r *run) lost() (why error) {
+	why = session.ErrTurnLost
+	r.call.Log.View(func(s *session.State) {
+		var refused *session.Refusal
+		if errors.As(r.check(s), &refused) {
+			why = refused
+		}
+	})
+	return why
 }
 
 // emit notes the events of a committed chunk and shows them to the caller.
