@@ -195,6 +195,7 @@ func TestASnapshotAndTheRestAreTheWholeLog(t *testing.T) {
 		for op := int64(1); op <= h2.Ops(); op++ {
 			a, b := h1.View(op), h2.View(op)
 			require.Equal(rt, string(bytes.Join(b[:], nil)), string(bytes.Join(a[:], nil)), "operation %d", op)
+			oneResultPerCall(rt, bytes.Join(b[:], nil))
 		}
 		var one, two []string
 		for _, r := range eventsOf(t, fast.store, "ses_s") {
@@ -205,6 +206,36 @@ func TestASnapshotAndTheRestAreTheWholeLog(t *testing.T) {
 		}
 		require.Equal(rt, two, one)
 	})
+}
+
+// oneResultPerCall checks what every model API asks of a message list: roles
+// alternate, and a tool_use is answered by one tool_result of the next message.
+func oneResultPerCall(rt *rapid.T, encoded []byte) {
+	var messages []struct {
+		Role    string
+		Content json.RawMessage
+	}
+	require.NoError(rt, json.Unmarshal([]byte("["+string(encoded)+"]"), &messages))
+	ids := func(content json.RawMessage, kind string) (out []string) {
+		for _, raw := range Blocks(content) {
+			var b struct {
+				Type, ID  string
+				ToolUseID string `json:"tool_use_id"`
+			}
+			require.NoError(rt, json.Unmarshal(raw, &b))
+			if b.Type == kind {
+				out = append(out, b.ID+b.ToolUseID)
+			}
+		}
+		return out
+	}
+	for i, m := range messages {
+		if i == 0 {
+			continue
+		}
+		require.NotEqual(rt, messages[i-1].Role, m.Role)
+		require.Equal(rt, ids(messages[i-1].Content, "tool_use"), ids(m.Content, "tool_result"), "%s", encoded)
+	}
 }
 
 // step does one thing that clients and servers do to a session.
@@ -230,7 +261,10 @@ func step(rt *rapid.T, l *Log) {
 		return
 	}
 	if turn.Paused {
-		add(NewTurn, Entry{Type: MarkResume, Key: key}, say, ask)
+		var open *Exchange
+		l.View(func(s *State) { open = s.Thread.Open })
+		merged := open.Abandon(json.RawMessage(`[{"type":"text","text":"go on"}]`))
+		add(NewTurn, Entry{Type: MarkResume, Key: key}, Entry{Type: ClientMessageSend, Key: key, Payload: NewMessage("user", merged)}, ask)
 		return
 	}
 	answer := Entry{Type: ProviderResponse, Key: key, Payload: json.RawMessage(`{"ok":true}`)}
