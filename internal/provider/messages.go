@@ -20,6 +20,9 @@ func (Messages) AppendMessage(dst, message []byte) ([]byte, error) {
 	if !json.Valid(message) || message[0] != '{' {
 		return dst, errors.New("message is not a JSON object")
 	}
+	if saysNothing(message) {
+		return dst, nil
+	}
 	if !mayHoldServerMembers(message) {
 		return append(dst, message...), nil
 	}
@@ -29,6 +32,15 @@ func (Messages) AppendMessage(dst, message []byte) ([]byte, error) {
 		at = cut.to
 	}
 	return append(dst, message[at:]...), nil
+}
+
+// saysNothing holds for an assistant message without content. Models give such
+// answers, most often after tool results, but the API takes none back: one of
+// them in the history would fail every later turn. Two user messages in a row,
+// which leaving it out makes, the API takes as one.
+func saysNothing(message []byte) bool {
+	const role = `{"role":"assistant","content":`
+	return string(message) == role+`[]}` || string(message) == role+`""}`
 }
 
 // mayHoldServerMembers spares most messages the walk. A member's name could also

@@ -40,6 +40,20 @@ func TestMessagesTakesServerMembersOffToolUse(t *testing.T) {
 	}
 }
 
+func TestMessagesLeavesEmptyAnswersOut(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"role":"assistant","content":[]}`:                          "",
+		`{"role":"assistant","content":""}`:                          "",
+		`{"role":"user","content":[]}`:                               `{"role":"user","content":[]}`,
+		`{"role":"assistant","content":[{"type":"text","text":""}]}`: `{"role":"assistant","content":[{"type":"text","text":""}]}`,
+	} {
+		got, err := Messages{}.AppendMessage([]byte("before"), []byte(in))
+		require.NoError(t, err, in)
+		require.Equal(t, "before"+want, string(got), in)
+	}
+}
+
 func TestMessagesRefusesWhatIsNoMessage(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{"", " ", "[]", `"x"`, "{", `{"a":1}{}`, "null"} {
@@ -86,7 +100,7 @@ func TestMessagesIsByteIdenticalButForRemovedMembers(t *testing.T) {
 		both := func(s string) { with.WriteString(s); without.WriteString(s) }
 		space := rapid.SampledFrom([]string{"", " ", "\n"})
 		both(`{"role":` + space.Draw(t, "s") + `"assistant","content":[`)
-		for i := range rapid.IntRange(0, 4).Draw(t, "blocks") {
+		for i := range rapid.IntRange(1, 4).Draw(t, "blocks") {
 			if i > 0 {
 				both(",")
 			}

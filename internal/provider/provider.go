@@ -31,7 +31,8 @@ type Info struct {
 type Format interface {
 	// AppendMessage appends the wire form of one canonical message
 	// {"role","content"} to dst: one or more JSON values separated by commas,
-	// with no comma at either end. The members dispatch and caller are taken off
+	// with no comma at either end, or nothing for a message that this format
+	// cannot hold and nobody misses. The members dispatch and caller are taken off
 	// tool_use blocks; for the Anthropic format everything else of the message
 	// passes byte for byte. An error means that this message cannot be said in
 	// this format, a failed attempt; dst is then returned as it came.

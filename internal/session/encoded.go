@@ -54,8 +54,8 @@ func (h *History) encoded(reach int64, format string, appendMessage func(dst, me
 		if e.same {
 			end := h.ends[n-1]
 			out = append(out, h.buf[:end:end])
-		} else {
-			out = append(out, e.buf[:e.ends[n-1]:e.ends[n-1]])
+		} else if end := e.ends[n-1]; end > 0 { // else the format left all of them out
+			out = append(out, e.buf[:end:end])
 		}
 	}
 	for _, m := range h.Messages(n, reach) {

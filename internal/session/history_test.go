@@ -76,3 +76,37 @@ func TestMergedMessagesKeepEveryBlock(t *testing.T) {
 	require.JSONEq(t, `[{"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}]`, "["+string(bytes.Join(view[:], nil))+"]")
 	require.JSONEq(t, `{"role":"user","content":"one"}`, string(h.Message(1)))
 }
+
+func TestMessagesThatAFormatLeavesOutLeaveNoComma(t *testing.T) {
+	t.Parallel()
+	drop := func(dst, m []byte) ([]byte, error) {
+		if bytes.Contains(m, []byte("unsaid")) {
+			return dst, nil
+		}
+		return append(dst, m...), nil
+	}
+	const kept = `{"role":"user","content":"said"}`
+	for name, c := range map[string]struct {
+		messages []said
+		want     string
+	}{
+		"the first": {[]said{{"assistant", message("assistant", Quote("unsaid"))}, {"user", []byte(kept)}}, kept},
+		"between": {[]said{{"user", []byte(kept)}, {"assistant", message("assistant", Quote("unsaid"))}, {"user", []byte(kept)}},
+			kept + "," + kept},
+		"the last": {[]said{{"user", []byte(kept)}, {"assistant", message("assistant", Quote("unsaid"))}}, kept},
+		"the only": {[]said{{"assistant", message("assistant", Quote("unsaid"))}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &History{}
+			for _, m := range c.messages {
+				h.add(m)
+			}
+			for range 2 { // the second time from what the first has kept
+				segments, err := h.encoded(h.Ops(), "f", drop)
+				require.NoError(t, err)
+				require.Equal(t, c.want, string(bytes.Join(segments, nil)))
+			}
+		})
+	}
+}
