@@ -63,7 +63,7 @@ func Check(body []byte) error {
 	if !utf8.Valid(body) {
 		return &Error{Want: "valid UTF-8"}
 	}
-	if depth(body) > MaxDepth {
+	if Depth(body) > MaxDepth {
 		return &Error{Want: fmt.Sprintf("JSON nested at most %d deep", MaxDepth)}
 	}
 	if kind(body) == 0 {
@@ -248,8 +248,8 @@ func kind(raw []byte) byte {
 	return 0
 }
 
-// depth returns how deep arrays and objects nest in what may not even be JSON.
-func depth(body []byte) (deepest int) {
+// Depth returns how deep arrays and objects nest in what may not even be JSON.
+func Depth(body []byte) (deepest int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {

@@ -272,11 +272,14 @@ func (r *run) step(c *session.Chunk) (*session.Chunk, error) {
 	if cause := context.Cause(r.ctx); cause != nil {
 		return nil, cause
 	}
+	var calls []toolCall
+	if err == nil {
+		calls, err = readAnswer(res)
+	}
 	if err != nil {
 		r.asked.failed = true
 		return r.append(func(*session.State) (session.Draft, error) { return r.failure(err), nil })
 	}
-	calls := toolCalls(res.Content)
 	if len(calls) == 0 {
 		return r.final(res)
 	}

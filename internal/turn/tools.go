@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lambae/lambae/internal/jsonfield"
 	"github.com/lambae/lambae/internal/mcp"
 	"github.com/lambae/lambae/internal/session"
 )
@@ -221,6 +222,9 @@ func (r *run) callMCP(c toolCall, server string) (mcp.Result, error) {
 	}
 	ctx, span := r.engine.Telemetry.Tool(r.ctx, c.name, session.DispatchMCP)
 	res, err := r.engine.MCP.Call(ctx, r.call.Log.ID, server, c.name, c.input)
+	if err == nil && jsonfield.Depth(res.Raw) > jsonfield.MaxDepth {
+		err = errTooDeep
+	}
 	reason := ""
 	if err != nil || res.IsError {
 		reason = "tool_error"
