@@ -190,19 +190,6 @@ func (c *Client) join(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	var status, profileID string
-	log.View(func(s *session.State) { status, profileID = s.Status, s.ProfileID })
-	switch {
-	case status != session.StateOpen:
-		writeProblem(w, sessionClosed("session is already "+status))
-		return
-	case profileID != key.ProfileID:
-		writeProblem(w, profileMismatch("the client key's profile differs from the session's profile"))
-		return
-	}
-	if !c.available(w, r, &e, gone) || !c.allowed(w, r, &e) {
-		return
-	}
 	e.answer.SessionID, e.answer.SessionKey = id, session.NewSecret(session.SessionSecretPrefix)
 	if name, ok := idempotencyKey(w, r); !ok {
 		return
@@ -210,6 +197,23 @@ func (c *Client) join(w http.ResponseWriter, r *http.Request) {
 		secret, _ := bearer(r)
 		e.idem = idemFor(secret, r, name, body)
 		e.answer.SessionKey = session.SessionSecretPrefix + derive(secret, r, name, "key")[:48]
+	}
+	var status, profileID string
+	joined := false // by an earlier call with this Idempotency-Key, whose outcome stands
+	log.View(func(s *session.State) {
+		status, profileID = s.Status, s.ProfileID
+		joined = e.idem != nil && s.Idem[e.idem.Key] != nil
+	})
+	switch {
+	case status != session.StateOpen && !joined:
+		writeProblem(w, sessionClosed("session is already "+status))
+		return
+	case profileID != key.ProfileID:
+		writeProblem(w, profileMismatch("the client key's profile differs from the session's profile"))
+		return
+	}
+	if !c.available(w, r, &e, gone) || !joined && !c.allowed(w, r, &e) {
+		return
 	}
 	err = c.Directory.NoteSession(r.Context(), key.ID, id)
 	if err == nil {

@@ -38,6 +38,30 @@ func TestARepeatedOpenIsOneSession(t *testing.T) {
 		s.call("POST", s.url+"/api/v1/sessions", other, `{}`, "Idempotency-Key", "k1").json(t)["session_id"], "keys of others are others")
 }
 
+func TestARepeatedJoinStandsWhateverCameAfter(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	profile := s.profile(nil)
+	d := s.open(profile, `{}`)
+	_, key := s.key(profile)
+	join := func(body, idem string) answer {
+		return s.call("POST", d.url+"/api/v1/sessions/"+d.id+"/join", key, body, "Idempotency-Key", idem)
+	}
+	const body = `{"tools":[{"name":"a"}]}`
+	first := join(body, "j")
+	require.Equal(t, 201, first.Status, string(first.Body))
+	p := s.call("GET", s.admin+"/admin/v1/profiles/"+profile, "admin", "").json(t)
+	p["allowed_tools"] = []string{}
+	require.Equal(t, 200, s.call("PUT", s.admin+"/admin/v1/profiles/"+profile, "admin", jsonOf(p)).Status)
+	require.Equal(t, 200, s.call("DELETE", d.url+"/api/v1/sessions/"+d.id, d.key, "").Status)
+
+	again := join(body, "j")
+	require.Equal(t, 201, again.Status, string(again.Body))
+	require.Equal(t, first.json(t)["session_key"], again.json(t)["session_key"])
+	require.Equal(t, "idempotency_mismatch", join(`{}`, "j").json(t)["type"])
+	require.Equal(t, "session_closed", join(body, "other").json(t)["type"])
+}
+
 func TestARepeatedJoinIsOneEvent(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{})
