@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/lambae/lambae/sdk/lambae"
+	"github.com/lambae/lambae/sdk/lambae/wsstream"
 )
 
 // tailOptions are the flags of "lambae tail".
@@ -66,7 +68,11 @@ func (a *app) tail(ctx context.Context, o tailOptions, id string) error {
 	}
 	style := a.styleFor(a.stdout)
 	outage := outage{tell: func(text string) { fmt.Fprintln(a.stderr, text) }}
-	for event, err := range session.Subscribe(ctx, &lambae.SubscribeOptions{Since: since, OnLost: outage.lost}) {
+	events, err := a.follow(ctx, o, session, &lambae.SubscribeOptions{Since: since, OnLost: outage.lost})
+	if err != nil {
+		return err
+	}
+	for event, err := range events {
 		if err != nil {
 			return err
 		}
@@ -81,6 +87,22 @@ func (a *app) tail(ctx context.Context, o tailOptions, id string) error {
 		}
 	}
 	return nil
+}
+
+// follow subscribes over a WebSocket where the server offers one, else over HTTP.
+func (a *app) follow(ctx context.Context, o tailOptions, session *lambae.Session, opts *lambae.SubscribeOptions) (iter.Seq2[lambae.Event, error], error) {
+	client, _, err := a.client(o.clientFlags)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := client.Meta(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if meta.WebSocketURL == "" {
+		return session.Subscribe(ctx, opts), nil
+	}
+	return wsstream.Subscribe(ctx, session, meta.WebSocketURL, &wsstream.Options{SubscribeOptions: *opts}), nil
 }
 
 // outage tells once of a lost connection, not with every try to get it back.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -59,6 +60,10 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, t.Close())
 	}
 	defer flush()
+	var clientURL atomic.Pointer[string]
+	if parts.Sandboxes, err = sandboxes(ctx, o, &clientURL); err != nil {
+		return errors.Join(err, t.Close())
+	}
 	a, err := app.New(parts)
 	if err != nil {
 		return errors.Join(err, t.Close())
@@ -68,10 +73,10 @@ func Run(ctx context.Context, o Options) error {
 			o.Logger.Error("store not closed", "error", err)
 		}
 	}()
-	return serve(ctx, o, a, fatal)
+	return serve(ctx, o, a, &clientURL, fatal)
 }
 
-func serve(ctx context.Context, o Options, a *app.App, fatal <-chan error) error {
+func serve(ctx context.Context, o Options, a *app.App, clientURL *atomic.Pointer[string], fatal <-chan error) error {
 	// The admin port and its key come first: who sees /healthz answer may rely on
 	// both being there.
 	outcome, err := a.Directory.EnsureAdminKey(ctx, session.AdminKeyOptions{File: o.Env.AdminKeyFile, HashFile: o.Env.AdminKeyHashFile, Rotate: o.Rotate})
@@ -89,6 +94,8 @@ func serve(ctx context.Context, o Options, a *app.App, fatal <-chan error) error
 		return err
 	}
 	client := server(a.Traced(a.ClientHandler()), o.Logger)
+	url := localURL(clientPort.Addr())
+	clientURL.Store(&url)
 	a.Sweep(ctx)
 	if err := firstRun(ctx, o, a); err != nil {
 		_, _ = adminPort.Close(), clientPort.Close()
@@ -101,6 +108,10 @@ func serve(ctx context.Context, o Options, a *app.App, fatal <-chan error) error
 	g.Go(func() error { return up(client.Serve(clientPort)) })
 	g.Go(func() error {
 		sweep(ctx, a)
+		return nil
+	})
+	g.Go(func() error {
+		a.Sandboxes.Watch(ctx)
 		return nil
 	})
 	g.Go(func() error {
@@ -124,6 +135,7 @@ func stop(o Options, a *app.App, servers ...*http.Server) {
 	defer cancel()
 	halt := context.AfterFunc(ctx, a.Halt)
 	defer halt()
+	waitForSockets(a)
 	grace, done := context.WithTimeout(context.Background(), o.Env.ShutdownTimeout+2*time.Second)
 	defer done()
 	for _, s := range servers {
@@ -131,6 +143,13 @@ func stop(o Options, a *app.App, servers ...*http.Server) {
 			o.Logger.Warn("requests cut off", "error", err)
 			_ = s.Close()
 		}
+	}
+}
+
+// waitForSockets lets WebSockets say goodbye: a server's Shutdown does not know them.
+func waitForSockets(a *app.App) {
+	for deadline := time.Now().Add(10 * time.Second); a.Client.OpenSockets() > 0 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

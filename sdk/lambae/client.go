@@ -58,6 +58,10 @@ func New(baseURL, clientKey string, opts *Options) (*Client, error) {
 type Meta struct {
 	Version     string   `json:"version"`
 	APIVersions []string `json:"api_versions"`
+	// WebSocketURL is where sessions can be followed over a WebSocket, "" where
+	// they cannot; "{session_id}" in it stands for the session. Package wsstream
+	// takes it.
+	WebSocketURL string `json:"websocket_url"`
 }
 
 // Healthz returns nil if the server is up. It needs no key.
