@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -13,7 +14,8 @@ type chainEntry struct {
 	sidechain, meta    bool
 	team               bool   // belongs to a teammate's conversation
 	messageID          string // of the model's reply this is part of
-	toolResult         bool
+	calls              []string // tools it calls, by the call's id
+	answers            string   // the call it has the result of
 	timestamp          string
 	preserved          *preservedSegment
 	boundary           bool // a compaction
@@ -49,8 +51,11 @@ func parseChainEntry(line []byte) (e chainEntry, ok bool) {
 	switch e.kind {
 	case "assistant":
 		e.messageID = root.Get("message.id").Str
+		for _, id := range root.Get(`message.content.#(type=="tool_use")#.id`).Array() {
+			e.calls = append(e.calls, id.Str)
+		}
 	case "user":
-		e.toolResult = root.Get(`message.content.#(type=="tool_result")`).Exists()
+		e.answers = root.Get(`message.content.#(type=="tool_result").tool_use_id`).Str
 	case "system":
 		e.boundary = root.Get("subtype").Str == "compact_boundary"
 		e.preserved = parsePreserved(root.Get("compactMetadata"))
@@ -83,20 +88,60 @@ type chain struct {
 	at      map[string]int // by uuid; of entries written twice the last counts
 }
 
-func newChain(lines func(yield func([]byte) bool)) *chain {
+// newChain reads a session's own transcript.
+func newChain(lines iter.Seq[[]byte]) *chain {
 	c := &chain{at: make(map[string]int)}
+	progress := make(map[string]string) // notes of progress to what they are about
 	for line := range lines {
-		if e, ok := parseChainEntry(line); ok {
-			if i, twice := c.at[e.uuid]; twice {
-				c.entries[i] = e
-				continue
-			}
-			c.at[e.uuid] = len(c.entries)
-			c.entries = append(c.entries, e)
+		e, ok := parseChainEntry(line)
+		if !ok {
+			continue
+		}
+		if e.kind == "progress" { // old transcripts have them in the line of parents
+			progress[e.uuid] = e.parent
+			continue
+		}
+		c.add(e)
+	}
+	for i := range c.entries {
+		e := &c.entries[i]
+		for above, ok := progress[e.parent]; ok; above, ok = progress[e.parent] {
+			e.parent = above
 		}
 	}
 	c.relink()
 	return c
+}
+
+func (c *chain) add(e chainEntry) {
+	if i, twice := c.at[e.uuid]; twice {
+		c.entries[i] = e
+		return
+	}
+	c.at[e.uuid] = len(c.entries)
+	c.entries = append(c.entries, e)
+}
+
+// subagentConversation returns a subagent's conversation. It has no branches:
+// the last message is its end.
+func subagentConversation(lines iter.Seq[[]byte]) []chainEntry {
+	c := &chain{at: make(map[string]int)}
+	leaf := -1
+	for line := range lines {
+		e, ok := parseChainEntry(line)
+		if !ok || e.kind == "progress" || e.kind == "system" {
+			continue
+		}
+		c.add(e)
+		if e.kind != "attachment" {
+			leaf = c.at[e.uuid]
+		}
+	}
+	if leaf < 0 {
+		return nil
+	}
+	path, _ := c.path(leaf)
+	return path
 }
 
 // relink moves the stretch that the last compaction preserved behind its
@@ -130,14 +175,19 @@ func (c *chain) conversation() []chainEntry {
 	if !ok {
 		return nil
 	}
-	var path []chainEntry
-	seen := make(map[string]bool)
-	for i, ok := leaf, true; ok && !seen[c.entries[i].uuid]; i, ok = c.up(i) {
-		seen[c.entries[i].uuid] = true
+	path, on := c.path(leaf)
+	return c.withParallelResults(path, on)
+}
+
+// path follows the parents of an entry up, and returns them from the top.
+func (c *chain) path(leaf int) (path []chainEntry, on map[string]bool) {
+	on = make(map[string]bool)
+	for i, ok := leaf, true; ok && !on[c.entries[i].uuid]; i, ok = c.up(i) {
+		on[c.entries[i].uuid] = true
 		path = append(path, c.entries[i])
 	}
 	slices.Reverse(path)
-	return c.withParallelResults(path, seen)
+	return path, on
 }
 
 func (c *chain) up(i int) (int, bool) {
@@ -145,37 +195,41 @@ func (c *chain) up(i int) (int, bool) {
 	return j, ok
 }
 
-// leaf finds the message that the conversation ends with: of all ends of
-// branches the last one in the file, main conversation before side chains.
+// leaf finds the message that the conversation ends with: the one at or above
+// the end of the branch that was written last. Replies in side chains and to
+// teammates do not lengthen a branch.
 func (c *chain) leaf() (int, bool) {
+	aside := func(e chainEntry) bool { return e.kind == "assistant" && !e.main() }
 	parents := make(map[string]bool, len(c.entries))
 	for _, e := range c.entries {
-		parents[e.parent] = true
-	}
-	best, bestMain := -1, false
-	for i, e := range c.entries {
-		if parents[e.uuid] {
-			continue
-		}
-		j, ok := c.nearestMessage(i)
-		if !ok {
-			continue
-		}
-		e := c.entries[j]
-		main := !e.sidechain && !e.team && !e.meta
-		if best < 0 || main && !bestMain || main == bestMain && j > best {
-			best, bestMain = j, main
+		if !aside(e) {
+			parents[e.parent] = true
 		}
 	}
-	return best, best >= 0
+	for i := len(c.entries) - 1; i >= 0; i-- {
+		if e := c.entries[i]; parents[e.uuid] || aside(e) {
+			continue
+		}
+		if j, ok := c.nearestMessage(i); ok {
+			return j, true
+		}
+	}
+	return 0, false
 }
 
-// nearestMessage walks up to the user's or the model's message above an end.
+// main reports whether an entry is a message of the conversation itself,
+// rather than of a side chain, a teammate, or claude to the model.
+func (e chainEntry) main() bool {
+	return !e.sidechain && !e.team && (e.kind == "assistant" || e.kind == "user" && !e.meta)
+}
+
+// nearestMessage walks up from the end of a branch to a message of the
+// conversation.
 func (c *chain) nearestMessage(i int) (int, bool) {
 	seen := make(map[int]bool)
 	for ok := true; ok && !seen[i]; i, ok = c.up(i) {
 		seen[i] = true
-		if kind := c.entries[i].kind; kind == "user" || kind == "assistant" {
+		if c.entries[i].main() {
 			return i, true
 		}
 	}
@@ -199,12 +253,14 @@ func (c *chain) withParallelResults(path []chainEntry, on map[string]bool) []cha
 		}
 	}
 	insert := make(map[int][]chainEntry)
-	calls := make(map[string]string) // a call's uuid to its reply
+	calls := make(map[string]string) // calls, by their id and by their entry's uuid, to the reply
 	for _, e := range c.entries {
 		if e.kind != "assistant" || e.sidechain {
 			continue
 		}
-		calls[e.uuid] = group(e)
+		for _, id := range append(e.calls, e.uuid) {
+			calls[id] = group(e)
+		}
 		if at, ok := last[group(e)]; ok && !on[e.uuid] {
 			on[e.uuid] = true
 			insert[at] = append(insert[at], e)
@@ -215,10 +271,14 @@ func (c *chain) withParallelResults(path []chainEntry, on map[string]bool) []cha
 		siblings[at] = len(es)
 	}
 	for _, e := range c.entries {
-		if e.kind != "user" || !e.toolResult || e.sidechain || on[e.uuid] {
+		if e.kind != "user" || e.answers == "" || e.sidechain || on[e.uuid] {
 			continue
 		}
-		if at, ok := last[calls[e.parent]]; ok {
+		at, ok := last[calls[e.parent]]
+		if !ok {
+			at, ok = last[calls[e.answers]]
+		}
+		if ok {
 			on[e.uuid] = true
 			insert[at] = append(insert[at], e)
 		}

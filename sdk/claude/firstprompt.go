@@ -69,6 +69,26 @@ func promptTexts(content gjson.Result) []string {
 	return texts
 }
 
+// attachmentOf names what a user's entry holds besides text.
+func attachmentOf(entry []byte) string {
+	root := gjson.ParseBytes(entry)
+	if root.Get("type").Str != "user" || root.Get("isMeta").Bool() {
+		return ""
+	}
+	name := ""
+	for _, block := range root.Get("message.content").Array() {
+		switch block.Get("type").Str {
+		case "tool_result":
+			return ""
+		case "image":
+			name = "Image"
+		case "document":
+			name = firstOf(name, "Document")
+		}
+	}
+	return name
+}
+
 func cutPrompt(text string) string {
 	units := utf16.Encode([]rune(text))
 	if len(units) <= maxPromptUnits {

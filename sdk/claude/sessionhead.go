@@ -65,10 +65,11 @@ func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
 		marks.customTitle = firstOf(marks.customTitle, early.customTitle)
 		marks.aiTitle = firstOf(marks.aiTitle, early.aiTitle)
 	}
+	prompt, attachment := firstPromptIn(h.head)
 	info = SessionInfo{
 		SessionID: id, LastModified: h.mtime, FileSize: h.size,
 		CustomTitle: firstOf(marks.customTitle, marks.aiTitle),
-		FirstPrompt: firstPromptIn(h.head),
+		FirstPrompt: prompt,
 		GitBranch:   firstOf(lastTopLevel(h.tail, "gitBranch"), firstText(h.head, "gitBranch")),
 		Cwd:         firstOf(firstText(h.head, "cwd"), projectPath),
 		Tag:         marks.tag, AgentName: marks.agentName,
@@ -77,7 +78,7 @@ func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
 	if ms, ok := parseDate(firstText(h.head, "timestamp")); ok {
 		info.CreatedAt = ms
 	}
-	info.Summary = firstOf(info.CustomTitle, marks.lastPrompt, marks.summary, info.FirstPrompt)
+	info.Summary = firstOf(info.CustomTitle, marks.lastPrompt, marks.summary, prompt, attachment)
 	return info, info.Summary != ""
 }
 
@@ -157,8 +158,9 @@ func (m *marks) take(line []byte) {
 	}
 }
 
-// firstPromptIn returns the first prompt in a head, or the first command.
-func firstPromptIn(head []byte) string {
+// firstPromptIn returns the first prompt in a head, or the first command. For
+// a session that began without words, attachment says what it began with.
+func firstPromptIn(head []byte) (prompt, attachment string) {
 	fallback := ""
 	for line := range bytes.Lines(head) {
 		if !bytes.Contains(line, []byte(`"user"`)) || !json.Valid(line) {
@@ -166,11 +168,12 @@ func firstPromptIn(head []byte) string {
 		}
 		prompt, command := promptOf(line)
 		if prompt != "" {
-			return prompt
+			return prompt, ""
 		}
 		fallback = firstOf(fallback, command)
+		attachment = firstOf(attachment, attachmentOf(line))
 	}
-	return fallback
+	return fallback, attachment
 }
 
 // lastTopLevel returns the last value of a text member that belongs to a line

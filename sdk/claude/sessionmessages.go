@@ -76,8 +76,6 @@ func (e chainEntry) message(parentAgent string) (SessionMessage, bool) {
 	}
 	if message := root.Get("message"); message.Exists() {
 		m.Message = json.RawMessage(message.Raw)
-	} else if content := root.Get("content"); content.Exists() {
-		m.Message = json.RawMessage(`{"role":"system","content":` + content.Raw + `}`)
 	}
 	return m, true
 }
@@ -174,7 +172,7 @@ func GetSubagentMessages(ctx context.Context, id, agentID string, opts *Messages
 	}
 	parent := gjson.GetBytes(meta, "parentAgentId").Str
 	var messages []SessionMessage
-	for _, e := range newChain(lines).conversation() {
+	for _, e := range subagentConversation(lines) {
 		if e.kind != "user" && e.kind != "assistant" {
 			continue
 		}

@@ -25,7 +25,9 @@ type pair struct {
 
 func adder() *claude.LocalMCPServer {
 	return claude.NewMCPServer("calc", "1.0.0", claude.Tool("add", "adds two numbers",
-		func(_ context.Context, in pair) (map[string]int, error) { return map[string]int{"sum": in.A + in.B}, nil }))
+		func(_ context.Context, in pair) (map[string]int, error) {
+			return map[string]int{"sum": in.A + in.B}, nil
+		}))
 }
 
 // Spec: Query, in-process MCP, can_use_tool, hook_callback, mcp_message.
@@ -198,7 +200,9 @@ func TestSequenceEndsWhenEverythingIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	opts := p.options(t)
-	opts.CanUseTool = func(context.Context, claude.PermissionRequest) (claude.PermissionResult, error) { return claude.Allow(), nil }
+	opts.CanUseTool = func(context.Context, claude.PermissionRequest) (claude.PermissionResult, error) {
+		return claude.Allow(), nil
+	}
 	seq := func(yield func(claude.UserMessage) bool) {
 		_ = yield(claude.UserText("one")) && yield(claude.UserText("two"))
 	}

@@ -87,7 +87,7 @@ func javascript(t testing.TB, env []string, dir, code string, args, into any) {
 	source := "import * as S from " + quoted(module) + "; import fs from 'fs';\n" +
 		"const A = " + string(encoded) + ";\n" +
 		"process.on('uncaughtException', e => { console.error(e.message); process.exit(1) });\n" +
-		"const out = v => fs.writeSync(1, JSON.stringify(v === undefined ? null : v));\n" + code
+		"const out = v => process.stdout.write(JSON.stringify(v === undefined ? null : v));\n" + code
 	file := filepath.Join(t.TempDir(), "run.mjs")
 	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
 	cmd := exec.Command("node", file)
