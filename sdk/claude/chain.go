@@ -12,8 +12,8 @@ import (
 type chainEntry struct {
 	kind, uuid, parent string
 	sidechain, meta    bool
-	team               bool   // belongs to a teammate's conversation
-	messageID          string // of the model's reply this is part of
+	team               bool     // belongs to a teammate's conversation
+	messageID          string   // of the model's reply this is part of
 	calls              []string // tools it calls, by the call's id
 	answers            string   // the call it has the result of
 	timestamp          string

@@ -262,3 +262,10 @@ func collect(t *testing.T, st *Stream) []Message {
 	<-st.Done()
 	return all
 }
+
+func requireFile(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, want, strings.ReplaceAll(string(got), "}\n}", "}}"))
+}
