@@ -41,6 +41,7 @@ type session struct {
 	initErr     error
 	initOnce    sync.Once
 	done        chan struct{} // closed when everything has ended
+	exit        error         // how the transport ended; set before done closes
 
 	streaming atomic.Bool // a Stream refers to it
 
@@ -89,9 +90,8 @@ func (s *session) run(ctx context.Context, request initializeRequest, open func(
 		go s.handshake(request)
 		err = s.read()
 		s.transport.Close() // for a child that closed its output and stays
-		if exit := s.transport.Wait(); exit != nil && err == nil {
-			err = exit
-		}
+		s.exit = s.transport.Wait()
+		err = cmp.Or(err, s.exit)
 	} else {
 		close(s.started)
 	}
@@ -252,7 +252,7 @@ func (s *session) sendMCP(ctx context.Context, server string, message json.RawMe
 func (s *session) read() error {
 	for {
 		line, err := s.transport.ReadLine()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { // a broken connection may have one in its chain
 			return nil
 		}
 		if err != nil {

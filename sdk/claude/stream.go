@@ -133,9 +133,20 @@ func (st *Stream) CloseInput() error {
 // directions are rejected, the MCP servers' sessions close, claude's input
 // closes, and claude ends; SIGTERM follows after two seconds and SIGKILL after
 // five more. Close returns after two seconds at the latest, see [Stream.Done].
+//
+// Its error is what a server said to the deletion of its session, see
+// [DirectConnectOptions]; how claude itself ended is no concern of Close.
 func (st *Stream) Close() error {
 	defer runtime.KeepAlive(st)
 	st.s.close()
+	select {
+	case <-st.s.done:
+		var failed *DirectConnectError
+		if errors.As(st.s.exit, &failed) {
+			return failed
+		}
+	default:
+	}
 	return nil
 }
 
