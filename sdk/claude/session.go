@@ -164,9 +164,11 @@ func (s *session) handshake(request initializeRequest) {
 	if err == nil {
 		err = s.checkInitialized(body)
 	}
-	s.setInitialized(body, err)
 	if err != nil {
 		s.failOnce.Do(func() { s.failure = fmt.Errorf("initialize claude: %w", err) })
+	}
+	s.setInitialized(body, err)
+	if err != nil {
 		s.transport.Close()
 	}
 }

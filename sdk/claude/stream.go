@@ -40,7 +40,7 @@ func (st *Stream) Messages() iter.Seq2[Message, error] {
 		defer runtime.KeepAlive(st)
 		for {
 			m, err := st.Next()
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF { // itself: a broken connection may have one in its chain
 				return
 			}
 			if !yield(m, err) {
@@ -62,7 +62,7 @@ func (st *Stream) Turn() iter.Seq2[Message, error] {
 		defer runtime.KeepAlive(st)
 		for {
 			m, err := st.Next()
-			if errors.Is(err, io.EOF) {
+			if err == io.EOF { // itself: a broken connection may have one in its chain
 				return
 			}
 			if !yield(m, err) || err != nil {
