@@ -50,7 +50,8 @@ func (f *fork) inStore(ctx context.Context) error {
 	if len(entries) == 0 {
 		return notFound(f.from)
 	}
-	copied, err := f.entries(entries)
+	info, _ := summarise(key, entries, 0).info()
+	copied, err := f.entries(entries, info)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,11 @@ func (f *fork) inFolder(ctx context.Context) error {
 	for line := range jsonLines(data) {
 		entries = append(entries, line)
 	}
-	copied, err := f.entries(entries)
+	head, _, err := readHead(path, nil)
+	if err != nil {
+		return fmt.Errorf("read session %s: %w", f.from, err)
+	}
+	copied, err := f.entries(entries, head.describe(f.from, ""))
 	if err != nil {
 		return err
 	}
@@ -88,7 +93,7 @@ type fork struct {
 }
 
 // entries makes the fork's transcript of the original's.
-func (f *fork) entries(all []Entry) ([]Entry, error) {
+func (f *fork) entries(all []Entry, info SessionInfo) ([]Entry, error) {
 	kept, parents, err := f.choose(all)
 	if err != nil {
 		return nil, err
@@ -103,7 +108,7 @@ func (f *fork) entries(all []Entry) ([]Entry, error) {
 	if r := f.replacements(all); r != nil {
 		copied = append(copied, r)
 	}
-	return append(copied, f.title(all)), nil
+	return append(copied, f.title(info)), nil
 }
 
 // choose picks the messages to copy. Progress notes are left out; parents says
@@ -153,7 +158,7 @@ func (f *fork) copy(e jsonObject, parents map[string]string, last bool) Entry {
 		}
 	}
 	e.set("sessionId", f.to)
-	if last || e.get("timestamp") == nil {
+	if last {
 		e.set("timestamp", f.now) // makes the fork the latest session
 	}
 	if e.get("isSidechain") == nil {
@@ -194,10 +199,9 @@ func (f *fork) replacements(all []Entry) Entry {
 	return f.note("content-replacement", "replacements", append(append([]byte{'['}, list...), ']'))
 }
 
-func (f *fork) title(all []Entry) Entry {
+func (f *fork) title(info SessionInfo) Entry {
 	title := trimSpace(f.opts.Title)
 	if title == "" {
-		info, _ := summarise(SessionKey{SessionID: f.from}, all, 0).info()
 		title = firstOf(info.CustomTitle, info.FirstPrompt, "Forked session") + " (fork)"
 	}
 	return f.note("custom-title", "customTitle", jsonText(title))

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // maxProjectKey is the longest project key without a hash, in UTF-16 units.
@@ -24,8 +22,8 @@ func ProjectKey(dir string) (string, error) {
 	return sanitizePath(path), nil
 }
 
-// canonicalDir is dir as claude sees it: absolute, without links, in Unicode's
-// composed form. A folder that does not exist keeps the path it was given.
+// canonicalDir is dir as claude sees it: absolute and without links. A folder
+// that does not exist keeps the path it was given.
 func canonicalDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -34,7 +32,7 @@ func canonicalDir(dir string) (string, error) {
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = real
 	}
-	return norm.NFC.String(abs), nil
+	return abs, nil
 }
 
 func sanitizePath(path string) string {

@@ -59,6 +59,12 @@ func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
 	if bytes.Contains(first, []byte(`"isSidechain":true`)) || bytes.Contains(first, []byte(`"isSidechain": true`)) {
 		return SessionInfo{}, false
 	}
+	info = h.describe(id, projectPath)
+	return info, info.Summary != ""
+}
+
+// describe reads what there is to show, of any session.
+func (h sessionHead) describe(id, projectPath string) SessionInfo {
 	marks := marksIn(h.tail)
 	if (marks.customTitle == "" || marks.aiTitle == "") && h.size > headBytes {
 		early := marksIn(h.head)
@@ -66,7 +72,7 @@ func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
 		marks.aiTitle = firstOf(marks.aiTitle, early.aiTitle)
 	}
 	prompt, attachment := firstPromptIn(h.head)
-	info = SessionInfo{
+	info := SessionInfo{
 		SessionID: id, LastModified: h.mtime, FileSize: h.size,
 		CustomTitle: firstOf(marks.customTitle, marks.aiTitle),
 		FirstPrompt: prompt,
@@ -79,7 +85,7 @@ func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
 		info.CreatedAt = ms
 	}
 	info.Summary = firstOf(info.CustomTitle, marks.lastPrompt, marks.summary, prompt, attachment)
-	return info, info.Summary != ""
+	return info
 }
 
 // marks are the lines about a session, as against those of its conversation.
