@@ -34,6 +34,14 @@ func (e environ) configDir() string {
 	return filepath.Join(e.home(), ".claude")
 }
 
+// stateFile is where claude keeps what it knows besides settings.
+func (e environ) stateFile() string {
+	if e.get("CLAUDE_CONFIG_DIR") != "" {
+		return filepath.Join(e.configDir(), ".claude.json")
+	}
+	return filepath.Join(e.home(), ".claude.json")
+}
+
 // environment returns the child's environment for these options.
 func (o *Options) environment() environ {
 	if o == nil || o.Env == nil {

@@ -101,6 +101,9 @@ func (f *fork) entries(all []Entry, info SessionInfo) ([]Entry, error) {
 	for _, e := range kept {
 		f.ids[e.text("uuid")] = uuid.NewString()
 	}
+	for id := range parents { // left out, but other entries may refer to them
+		f.ids[id] = uuid.NewString()
+	}
 	copied := make([]Entry, 0, len(kept)+2)
 	for i, e := range kept {
 		copied = append(copied, f.copy(e, parents, i == len(kept)-1))

@@ -113,12 +113,8 @@ func (t *resumeTree) fill(ctx context.Context, l *storeLoader, key SessionKey, e
 // and the user's settings. A refresh token stays behind: two folders with the
 // same one would invalidate each other.
 func (t *resumeTree) copyConfig(env environ) error {
-	state := filepath.Join(env.configDir(), ".claude.json")
-	if env.get("CLAUDE_CONFIG_DIR") == "" {
-		state = filepath.Join(env.home(), ".claude.json")
-	}
 	for from, to := range map[string]string{
-		state: ".claude.json",
+		env.stateFile(): ".claude.json",
 		filepath.Join(env.configDir(), "settings.json"):     "settings.json",
 		filepath.Join(env.configDir(), ".credentials.json"): ".credentials.json",
 	} {

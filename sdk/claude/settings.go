@@ -25,6 +25,8 @@ type ResolvedSettings struct {
 	Sources []SettingsLayer
 	// Skipped are the files that could not be used, and why.
 	Skipped []error
+
+	servers map[string]ResolvedMCPServer
 }
 
 // SettingsOrigin is where a value comes from.
@@ -59,16 +61,9 @@ func (r *ResolvedSettings) PermissionRules(kind string) []string {
 	return rules
 }
 
-// MCPServers returns the servers that project files (.mcp.json) and settings
-// name for a session in this place, by name.
-func (r *ResolvedSettings) MCPServers() map[string]any {
-	servers, _ := r.Effective["mcpServers"].(map[string]any)
-	return servers
-}
-
 // ResolveSettings merges the settings a session with these options would have,
 // without starting anything. Only Dir, Env, Settings, SettingSources,
-// ManagedSettings, Sandbox and OutputStyle matter.
+// ManagedSettings, Sandbox, OutputStyle and MCPServers matter.
 //
 // It reports what the files say, not what claude trusts: a mode that a
 // repository's own files set is still in it, see [FilterEscalatingDefaultMode].
@@ -100,7 +95,7 @@ func ResolveSettings(opts *Options) (*ResolvedSettings, error) {
 		return nil, err
 	}
 	r.addPolicy(config, opts.ManagedSettings)
-	return r, nil
+	return r, r.addMCPServers(opts, dir, opts.environment())
 }
 
 func (r *ResolvedSettings) addFlag(opts *Options) error {
