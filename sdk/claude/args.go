@@ -14,19 +14,19 @@ import (
 func (o *Options) check() error {
 	switch {
 	case o.SessionStore != nil && o.EphemeralSession:
-		return errors.New("SessionStore cannot be combined with EphemeralSession: entries are mirrored after the " +
+		return errors.New("option SessionStore cannot be combined with EphemeralSession: entries are mirrored after the " +
 			"local transcript is written. To keep no local copy, put CLAUDE_CONFIG_DIR=<new private temporary folder> " +
 			"into Options.Env and remove the folder when the query has ended")
 	case o.PermissionMode == PermissionBypass && !o.AllowBypassPermissions:
 		return errors.New("permission mode bypassPermissions needs Options.AllowBypassPermissions: true")
 	case o.CanUseTool != nil && o.PermissionPromptTool != "":
-		return errors.New("CanUseTool and PermissionPromptTool both answer permission prompts; set one of them")
+		return errors.New("options CanUseTool and PermissionPromptTool both answer permission prompts; set one of them")
 	case o.Resume != "" && o.Continue:
-		return errors.New("Resume and Continue both choose a session; set one of them")
+		return errors.New("options Resume and Continue both choose a session; set one of them")
 	case o.SessionID != "" && (o.Resume != "" || o.Continue) && !o.ForkSession:
-		return errors.New("SessionID names a new session; with Resume or Continue it needs ForkSession: true")
+		return errors.New("option SessionID names a new session; with Resume or Continue it needs ForkSession: true")
 	case len(o.DialogKinds) > 0 && o.Dialog == nil:
-		return errors.New("DialogKinds needs Options.Dialog to show them")
+		return errors.New("option DialogKinds needs Options.Dialog to show them")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package claude
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -159,10 +160,13 @@ func TestClosingCancelsCallbacks(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "ask")
 	entered, left := make(chan struct{}), make(chan struct{})
+	var first sync.Once // the child goes on asking while it is told to end
 	opts.CanUseTool = func(ctx context.Context, _ PermissionRequest) (PermissionResult, error) {
-		close(entered)
-		<-ctx.Done()
-		close(left)
+		first.Do(func() {
+			close(entered)
+			<-ctx.Done()
+			close(left)
+		})
 		return PermissionResult{}, ctx.Err()
 	}
 	st := Query(t.Context(), Text("go"), opts)

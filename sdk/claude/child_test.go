@@ -269,3 +269,10 @@ func requireFile(t *testing.T, path, want string) {
 	require.NoError(t, err)
 	require.Equal(t, want, strings.ReplaceAll(string(got), "}\n}", "}}"))
 }
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}

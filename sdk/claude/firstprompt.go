@@ -24,11 +24,22 @@ var (
 // it. For a slash command it returns the command as a fallback instead, for
 // sessions in which nothing better follows.
 func promptOf(entry []byte) (prompt, fallback string) {
-	root := gjson.ParseBytes(entry)
-	if root.Get("type").Str != "user" || root.Get("isMeta").Bool() || root.Get("isCompactSummary").Bool() {
+	var message []byte
+	isUser, aside := false, false
+	eachMember(entry, func(name, value []byte) {
+		switch string(name) {
+		case "type":
+			isUser = string(value) == `"user"`
+		case "isMeta", "isCompactSummary":
+			aside = aside || string(value) == "true"
+		case "message":
+			message = value
+		}
+	})
+	if !isUser || aside {
 		return "", ""
 	}
-	for _, text := range promptTexts(root.Get("message.content")) {
+	for _, text := range promptTexts(gjson.GetBytes(message, "content")) {
 		text = trimSpace(strings.ReplaceAll(text, "\n", " "))
 		if text == "" {
 			continue

@@ -99,7 +99,10 @@ func WrapMCPServer(server *mcp.Server) *LocalMCPServer {
 func (s *LocalMCPServer) MCP() *mcp.Server {
 	s.once.Do(func() {
 		s.srv = mcp.NewServer(&mcp.Implementation{Name: s.Name, Version: s.Version},
-			&mcp.ServerOptions{Instructions: s.Instructions, HasTools: true})
+			&mcp.ServerOptions{
+				Instructions: s.Instructions,
+				Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			})
 		for _, tool := range s.tools {
 			tool.add(s.srv, s.AlwaysLoad)
 		}

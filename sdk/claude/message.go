@@ -126,42 +126,37 @@ type OtherMessage struct{ Envelope }
 // bodies are decoded when a caller asks, which keeps up with streams of large
 // tool results.
 func decodeMessage(line []byte) (Message, error) {
-	if !gjson.ValidBytes(line) {
-		return nil, fmt.Errorf("message from claude is not JSON: %.200q", line)
-	}
 	var (
-		env             = Envelope{raw: line}
-		body, event     json.RawMessage
-		assistantsError string
+		env         = Envelope{raw: line}
+		body, event json.RawMessage
+		replyError  string
 	)
-	root := gjson.ParseBytes(line)
-	if !root.IsObject() {
+	ok := eachMember(line, func(name, value []byte) {
+		switch string(name) {
+		case "type":
+			env.Type = unquote(value)
+		case "subtype":
+			env.Subtype = unquote(value)
+		case "session_id":
+			env.SessionID = unquote(value)
+		case "uuid":
+			env.UUID = unquote(value)
+		case "parent_tool_use_id":
+			env.ParentToolUseID = unquote(value)
+		case "message":
+			body = value
+		case "event":
+			event = value
+		case "error":
+			replyError = unquote(value)
+		}
+	})
+	if !ok {
 		return nil, fmt.Errorf("message from claude is not a JSON object: %.200q", line)
 	}
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "type":
-			env.Type = value.Str
-		case "subtype":
-			env.Subtype = value.Str
-		case "session_id":
-			env.SessionID = value.Str
-		case "uuid":
-			env.UUID = value.Str
-		case "parent_tool_use_id":
-			env.ParentToolUseID = value.Str
-		case "message":
-			body = sliceOf(line, value)
-		case "event":
-			event = sliceOf(line, value)
-		case "error":
-			assistantsError = value.Str
-		}
-		return true
-	})
 	switch env.Type {
 	case "assistant":
-		return &AssistantMessage{Envelope: env, Error: assistantsError, body: body}, nil
+		return &AssistantMessage{Envelope: env, Error: replyError, body: body}, nil
 	case "user":
 		return &UserEcho{Envelope: env, body: body}, nil
 	case "stream_event":
@@ -172,12 +167,4 @@ func decodeMessage(line []byte) (Message, error) {
 		return &SystemMessage{Envelope: env}, nil
 	}
 	return &OtherMessage{Envelope: env}, nil
-}
-
-// sliceOf returns the part of line that value was read from, without a copy.
-func sliceOf(line []byte, value gjson.Result) json.RawMessage {
-	if value.Index == 0 {
-		return nil
-	}
-	return line[value.Index : value.Index+len(value.Raw)]
 }

@@ -26,7 +26,6 @@ type recorder struct {
 type appendCall struct {
 	key SessionKey
 	n   int
-	at  time.Duration
 }
 
 func (r *recorder) Append(ctx context.Context, key SessionKey, entries []Entry) error {

@@ -2,8 +2,8 @@ package claude
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
+	"iter"
 	"os"
 
 	"github.com/tidwall/gjson"
@@ -66,7 +66,7 @@ func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
 // describe reads what there is to show, of any session.
 func (h sessionHead) describe(id, projectPath string) SessionInfo {
 	marks := marksIn(h.tail)
-	if (marks.customTitle == "" || marks.aiTitle == "") && h.size > headBytes {
+	if marks.customTitle == "" && h.size > headBytes {
 		early := marksIn(h.head)
 		marks.customTitle = firstOf(marks.customTitle, early.customTitle)
 		marks.aiTitle = firstOf(marks.aiTitle, early.aiTitle)
@@ -101,8 +101,11 @@ var messagePrefix = []byte(`{"parentUuid":`)
 func marksIn(part []byte) marks {
 	var m marks
 	for line := range bytes.Lines(part) {
+		if bytes.HasPrefix(line, messagePrefix) {
+			continue
+		}
 		line = bytes.TrimSpace(line)
-		if len(line) < 2 || line[0] != '{' || bytes.HasPrefix(line, messagePrefix) || line[len(line)-1] != '}' {
+		if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' {
 			continue
 		}
 		if !mayHoldMark(line) || !gjson.ValidBytes(line) {
@@ -169,7 +172,7 @@ func (m *marks) take(line []byte) {
 func firstPromptIn(head []byte) (prompt, attachment string) {
 	fallback := ""
 	for line := range bytes.Lines(head) {
-		if !bytes.Contains(line, []byte(`"user"`)) || !json.Valid(line) {
+		if !bytes.Contains(line, []byte(`"user"`)) || !gjson.ValidBytes(line) {
 			continue
 		}
 		prompt, command := promptOf(line)
@@ -177,7 +180,9 @@ func firstPromptIn(head []byte) (prompt, attachment string) {
 			return prompt, ""
 		}
 		fallback = firstOf(fallback, command)
-		attachment = firstOf(attachment, attachmentOf(line))
+		if attachment == "" {
+			attachment = attachmentOf(line)
+		}
 	}
 	return fallback, attachment
 }
@@ -186,22 +191,34 @@ func firstPromptIn(head []byte) (prompt, attachment string) {
 // itself rather than to something nested in it.
 func lastTopLevel(part []byte, name string) string {
 	mark := []byte(`"` + name + `":`)
-	for end := len(part); ; {
-		i := bytes.LastIndex(part[:end], mark)
-		if i < 0 {
-			return ""
+	for line := range linesBackward(part) {
+		if !bytes.Contains(line, mark) {
+			continue
 		}
-		start := bytes.LastIndexByte(part[:i], '\n') + 1
-		stop := len(part)
-		if n := bytes.IndexByte(part[i:], '\n'); n >= 0 {
-			stop = i + n
-		}
-		if line := part[start:stop]; gjson.ValidBytes(line) {
-			if v := gjson.GetBytes(line, name); v.Type == gjson.String {
-				return v.Str
+		text, found := "", false
+		ok := eachMember(line, func(n, value []byte) {
+			if string(n) == name && value[0] == '"' {
+				text, found = unquote(value), true
 			}
+		})
+		if ok && found {
+			return text
 		}
-		end = start
+	}
+	return ""
+}
+
+// linesBackward yields lines from the last to the first. Searching forward in
+// each is much faster than searching backward in all.
+func linesBackward(part []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for end := len(part); end > 0; {
+			start := bytes.LastIndexByte(part[:end], '\n') + 1
+			if start < end && !yield(part[start:end]) {
+				return
+			}
+			end = start - 1
+		}
 	}
 }
 
@@ -210,9 +227,15 @@ func firstText(part []byte, name string) string {
 	return textAt(part, bytes.Index(part, []byte(`"`+name+`":`)), name)
 }
 
-// lastText is firstText from the end.
+// lastText returns a text value of a member in the last line that has one.
 func lastText(part []byte, name string) string {
-	return textAt(part, bytes.LastIndex(part, []byte(`"`+name+`":`)), name)
+	mark := []byte(`"` + name + `":`)
+	for line := range linesBackward(part) {
+		if i := bytes.Index(line, mark); i >= 0 {
+			return textAt(line, i, name)
+		}
+	}
+	return ""
 }
 
 func textAt(part []byte, i int, name string) string {

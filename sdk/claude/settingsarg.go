@@ -39,14 +39,14 @@ func (o *Options) flagSettings() (inline map[string]any, path string, err error)
 			return nil, "", fmt.Errorf("encode Settings: %w", err)
 		}
 		if err := json.Unmarshal(encoded, &inline); err != nil {
-			return nil, "", fmt.Errorf("Settings must encode to a JSON object: %w", err)
+			return nil, "", fmt.Errorf("option Settings must encode to a JSON object: %w", err)
 		}
 	}
 	if o.Sandbox == nil && o.OutputStyle == "" {
 		return inline, path, nil
 	}
 	if path != "" {
-		return nil, "", errors.New("Sandbox and OutputStyle cannot be combined with a settings file; " +
+		return nil, "", errors.New("options Sandbox and OutputStyle cannot be combined with a settings file; " +
 			"put them into the file, or give Settings inline")
 	}
 	if inline == nil {

@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"context"
 	"io"
 	"os"
 )
@@ -44,6 +43,3 @@ type Process interface {
 	// *[ExitError].
 	Wait() error
 }
-
-// connect is how a stream gets its transport; the context is the query's.
-type connect func(ctx context.Context) (Transport, error)
