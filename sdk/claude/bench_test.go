@@ -55,15 +55,15 @@ func BenchmarkParse(b *testing.B) {
 // sessionFolder writes n sessions whose sizes differ as real ones do.
 func sessionFolder(t testing.TB, n int) (config string) {
 	config = t.TempDir()
-	folder := filepath.Join(config, "projects", "-work")
+	folder := filepath.Join(config, "projects", "-srv")
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	filler := strings.Repeat("x", 2000)
 	for i := range n {
 		var b bytes.Buffer
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
-		fmt.Fprintf(&b, `{"parentUuid":null,"isSidechain":false,"cwd":"/work","gitBranch":"main","type":"user","uuid":"a","timestamp":"2026-01-02T03:04:05.678Z","message":{"role":"user","content":"prompt %d"}}`+"\n", i)
+		fmt.Fprintf(&b, `{"parentUuid":null,"isSidechain":false,"cwd":"/srv","gitBranch":"main","type":"user","uuid":"a","timestamp":"2026-01-02T03:04:05.678Z","message":{"role":"user","content":"prompt %d"}}`+"\n", i)
 		for range i % 40 {
-			fmt.Fprintf(&b, `{"parentUuid":"a","isSidechain":false,"cwd":"/work","gitBranch":"main","type":"assistant","uuid":"b","timestamp":"2026-01-02T03:04:05.678Z","message":{"model":"m","content":[{"type":"text","text":"%s"}]}}`+"\n", filler)
+			fmt.Fprintf(&b, `{"parentUuid":"a","isSidechain":false,"cwd":"/srv","gitBranch":"main","type":"assistant","uuid":"b","timestamp":"2026-01-02T03:04:05.678Z","message":{"model":"m","content":[{"type":"text","text":"%s"}]}}`+"\n", filler)
 		}
 		fmt.Fprintf(&b, `{"type":"last-prompt","lastPrompt":"prompt %d","sessionId":"%s"}`+"\n", i, id)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, id+".jsonl"), b.Bytes(), 0o600))
@@ -87,7 +87,7 @@ func BenchmarkListSessions(b *testing.B) {
 		listing += time.Since(began)
 
 		began = time.Now()
-		readHeads(b, filepath.Join(config, "projects", "-work"))
+		readHeads(b, filepath.Join(config, "projects", "-srv"))
 		reading += time.Since(began)
 	}
 	b.ReportMetric(float64(listing)/float64(reading), "list/read")
@@ -122,7 +122,7 @@ func (s *countingStore) Load(context.Context, SessionKey) ([]Entry, error) { ret
 // bigSession writes a transcript of a size.
 func bigSession(t testing.TB, size int) (config, id string) {
 	config, id = t.TempDir(), "11111111-2222-4333-8444-555555555555"
-	folder := filepath.Join(config, "projects", "-work")
+	folder := filepath.Join(config, "projects", "-srv")
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	f, err := os.Create(filepath.Join(folder, id+".jsonl"))
 	require.NoError(t, err)

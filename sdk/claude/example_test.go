@@ -94,9 +94,9 @@ func ExampleStartup() {
 
 func ExampleListSessions() {
 	store := &claude.InMemoryStore{}
-	opts := claude.SessionOptions{Store: store, Dir: "/work"}
+	opts := claude.SessionOptions{Store: store, Dir: "/srv"}
 	id := "11111111-2222-4333-8444-555555555555"
-	project, _ := claude.ProjectKey("/work")
+	project, _ := claude.ProjectKey("/srv")
 	_ = store.Append(context.Background(), claude.SessionKey{ProjectKey: project, SessionID: id},
 		[]claude.Entry{claude.Entry(`{"type":"user","uuid":"a","message":{"role":"user","content":"Fix the build"}}`)})
 	_ = claude.RenameSession(context.Background(), id, "The build", &opts)

@@ -246,13 +246,9 @@ func textAt(part []byte, i int, name string) string {
 	if len(rest) == 0 || rest[0] != '"' {
 		return ""
 	}
-	for j := 1; j < len(rest); j++ {
-		switch rest[j] {
-		case '\\':
-			j++
-		case '"':
-			return gjson.ParseBytes(rest[:j+1]).Str
-		}
+	end := skipString(rest, 0)
+	if end < 0 {
+		return ""
 	}
-	return ""
+	return unquote(rest[:end])
 }

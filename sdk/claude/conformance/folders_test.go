@@ -64,7 +64,7 @@ func (f *folder) transcript(session string) []string {
 			"timestamp": at.Format("2006-01-02T15:04:05.000Z"),
 		}
 		if f.r.IntN(10) > 0 {
-			e["cwd"] = pickOf(f, "/work/a", "/work/b")
+			e["cwd"] = pickOf(f, "/srv/a", "/srv/b")
 		}
 		if f.r.IntN(3) > 0 {
 			e["gitBranch"] = pickOf(f, "main", "feature", "")
@@ -147,7 +147,7 @@ func (f *folder) transcript(session string) []string {
 func newFolder(t *testing.T, seed uint64, sessions int) *folder {
 	f := &folder{r: rand.New(rand.NewPCG(seed, 1)), config: t.TempDir()}
 	for i := range sessions {
-		project := filepath.Join(f.config, "projects", pickOf(f, "-work-a", "-work-b"))
+		project := filepath.Join(f.config, "projects", pickOf(f, "-srv-a", "-srv-b"))
 		require.NoError(t, os.MkdirAll(project, 0o700))
 		id := f.id()
 		f.ids = append(f.ids, id)
@@ -199,7 +199,7 @@ func TestSameAnswersAsTheJavaScriptSDKOnGeneratedFolders(t *testing.T) {
 			var theirs answers
 			javascript(t, f.env(), f.config, `
 				const r = {Info: {}, Messages: {}, System: {}, Agents: {}, AgentMessages: {}, Folds: {}};
-				r.List = await S.listSessions({}); r.Page = await S.listSessions({limit: 7, offset: 3}); r.Dir = await S.listSessions({dir: '/work/a'});
+				r.List = await S.listSessions({}); r.Page = await S.listSessions({limit: 7, offset: 3}); r.Dir = await S.listSessions({dir: '/srv/a'});
 				for (const id of A) {
 					r.Info[id] = await S.getSessionInfo(id) ?? null;
 					r.Messages[id] = await S.getSessionMessages(id);
@@ -217,7 +217,7 @@ func TestSameAnswersAsTheJavaScriptSDKOnGeneratedFolders(t *testing.T) {
 			require.NoError(t, err)
 			ours.Page, err = claude.ListSessions(ctx, &claude.ListOptions{SessionOptions: opts, Limit: 7, Offset: 3})
 			require.NoError(t, err)
-			ours.Dir, err = claude.ListSessions(ctx, &claude.ListOptions{SessionOptions: claude.SessionOptions{ConfigDir: f.config, Dir: "/work/a"}})
+			ours.Dir, err = claude.ListSessions(ctx, &claude.ListOptions{SessionOptions: claude.SessionOptions{ConfigDir: f.config, Dir: "/srv/a"}})
 			require.NoError(t, err)
 			for _, id := range f.ids {
 				info, err := claude.GetSessionInfo(ctx, id, &opts)
