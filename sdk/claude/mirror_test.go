@@ -309,6 +309,19 @@ func TestStoreFailuresComeBeforeAnyProcess(t *testing.T) {
 	})
 }
 
+func TestClosingWhileTheStoreLoadsStartsNothing(t *testing.T) {
+	t.Parallel()
+	opts := childOptions(t, "mirror")
+	opts.SessionStore, opts.Resume, opts.LoadTimeout = brokenStore{hang: true}, mirroredSession, 100*time.Millisecond
+	opts.Launch = func(context.Context, LaunchSpec) (Process, error) {
+		t.Error("a process was started")
+		return nil, errors.New("no")
+	}
+	st := Query(t.Context(), Text("x"), opts)
+	require.NoError(t, st.Close())
+	<-st.Done()
+}
+
 type brokenStore struct {
 	err  error
 	hang bool

@@ -118,15 +118,25 @@ func (s *session) shut(reason error) {
 		if s.opts.Cleanup != nil {
 			s.opts.Cleanup()
 		}
-		if s.mirror != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), closeFlush)
-			s.mirror.flush(ctx)
-			cancel()
-		}
+		ctx, cancel := context.WithTimeout(context.Background(), closeFlush)
+		s.flush(ctx)
+		cancel()
 		s.control.close(reason)
 		s.cancel(reason)
 		s.callbacks.mcp.close()
 	})
+}
+
+// flush hands pending entries to the store. Before the start there is no
+// mirror yet, and nothing to flush.
+func (s *session) flush(ctx context.Context) {
+	select {
+	case <-s.started:
+		if s.mirror != nil {
+			s.mirror.flush(ctx)
+		}
+	default:
+	}
 }
 
 // close ends the session for its caller.

@@ -42,6 +42,10 @@ func openProcess(ctx context.Context, s *session) (Transport, error) {
 		return nil, err
 	}
 	spec.Env = env
+	if err = context.Cause(s.ctx); err != nil { // closed while the store loaded
+		tree.remove()
+		return nil, err
+	}
 	process, err := launch(ctx, spec)
 	if err != nil {
 		tree.remove()

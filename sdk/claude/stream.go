@@ -80,10 +80,10 @@ func (st *Stream) Turn() iter.Seq2[Message, error] {
 func (st *Stream) Next() (Message, error) {
 	defer runtime.KeepAlive(st)
 	m, err := st.s.queue.pop()
-	if _, result := m.(*ResultMessage); result && st.s.mirror != nil {
+	if _, result := m.(*ResultMessage); result {
 		// Whoever sees a result may rely on the turn being in the store, or on
 		// a mirror_error message that follows.
-		st.s.mirror.flush(st.s.ctx)
+		st.s.flush(st.s.ctx)
 	}
 	return m, err
 }
