@@ -9,9 +9,15 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/lambae/lambae/internal/sandbox/agent"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "sandboxd" {
+		// This is how the server starts the process of a sandbox: itself, as sandboxd.
+		os.Exit(agent.Main(os.Stdin, os.Stderr, os.Environ()))
+	}
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
 	world := &app{

@@ -41,6 +41,9 @@ type Client struct {
 	// of the session; "" when this handler takes them itself, if it can.
 	WebSocketURL string
 
+	// Agents serves the sandboxd processes of sandboxes; nil without any.
+	Agents *Agents
+
 	socketLimits socketLimits
 	openSockets  atomic.Int64
 }
@@ -108,6 +111,9 @@ func (c *Client) Handler() http.Handler {
 	r.Get("/api/v1/sessions/{id}/events", c.events)
 	r.Post("/api/v1/sessions/{id}/rpc", c.rpc)
 	r.Get("/api/v1/sessions/{id}/ws", c.websocket)
+	if c.Agents != nil {
+		c.agentRoutes(r)
+	}
 	return r
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/lambae/lambae/internal/mcp"
 	"github.com/lambae/lambae/internal/provider"
 	"github.com/lambae/lambae/internal/sandbox"
+	"github.com/lambae/lambae/internal/sandbox/queue"
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/telemetry"
@@ -38,11 +39,20 @@ type Parts struct {
 	Region  string
 	// Telemetry is nil when it is off.
 	Telemetry *telemetry.Telemetry
-	// Sandboxes is the driver of sandboxes; nil when there is none.
-	Sandboxes sandbox.Driver
+	// Sandboxes makes the driver of sandboxes; nil when there is none.
+	Sandboxes SandboxMaker
+	// RingSandbox and SandboxDoorbell are the two ends of a doorbell that is not
+	// this process's: how a sandbox is rung, and the URL at which it listens, with
+	// {sandbox_id} in place of the sandbox.
+	RingSandbox     func(ctx context.Context, id string)
+	SandboxDoorbell string
 	// Platform is set where requests have a time limit and answers a size limit.
 	Platform bool
 }
+
+// SandboxMaker makes a driver. Commands may go through the queue. lost is to be
+// called when a sandbox has ended by itself.
+type SandboxMaker func(q *queue.Queue, lost func(ctx context.Context, id, detail string)) (sandbox.Driver, error)
 
 // App is a server ready to serve.
 type App struct {
@@ -79,17 +89,34 @@ func New(p Parts) (*App, error) {
 	var stopping, halted context.Context
 	stopping, a.stop = context.WithCancelCause(context.Background())
 	halted, a.halt = context.WithCancelCause(context.Background())
-	a.Sandboxes = turn.NewSandboxes(turn.SandboxOptions{Driver: p.Sandboxes, Store: a.Store, Directory: a.Directory, Logger: p.Logger,
+	orders := queue.New(p.Table, &queue.Options{Ring: p.RingSandbox})
+	driver, err := a.sandboxDriver(p, orders)
+	if err != nil {
+		return nil, fmt.Errorf("sandboxes: %w", err)
+	}
+	a.Sandboxes = turn.NewSandboxes(turn.SandboxOptions{Driver: driver, Store: a.Store, Directory: a.Directory, Logger: p.Logger,
 		MaxSubagents: p.Env.MaxSubagentsPerSession, SubagentTimeout: p.Env.SubagentTimeout, Transient: p.Platform})
 	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Sandboxes: a.Sandboxes, Telemetry: p.Telemetry, Logger: p.Logger, Halted: halted}
 	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
 		Logger: p.Logger, Version: Version, Stopping: stopping}
+	a.Client.Agents = &api.Agents{Queue: orders, Doorbell: p.SandboxDoorbell, Ended: a.Sandboxes.Ended, Failed: a.Sandboxes.NotRun}
 	a.Engine.Ending = a.Client.Ending
 	if p.Platform {
 		a.Client.LimitMargin = 30 * time.Second
 		a.Client.StreamLimit = 180 << 20
 	}
 	return a, nil
+}
+
+func (a *App) sandboxDriver(p Parts, orders *queue.Queue) (sandbox.Driver, error) {
+	if p.Sandboxes == nil {
+		return nil, nil
+	}
+	return p.Sandboxes(orders, func(ctx context.Context, id, detail string) {
+		if err := a.Sandboxes.Lost(ctx, id, detail); err != nil {
+			p.Logger.Warn("end of a sandbox not noted yet", "sandbox", id, "error", err)
+		}
+	})
 }
 
 // ClientHandler serves the client API.

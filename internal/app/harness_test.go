@@ -20,7 +20,6 @@ import (
 	"github.com/lambae/lambae/internal/app"
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/modeltest"
-	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table"
 	"github.com/lambae/lambae/internal/table/embedded"
@@ -42,7 +41,7 @@ type setup struct {
 	turn  time.Duration
 	mcp   []config.MCPServer
 	trace *telemetry.Telemetry
-	boxes sandbox.Driver
+	boxes app.SandboxMaker
 }
 
 func start(t testing.TB, o setup) *server {

@@ -5,6 +5,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -13,15 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lambae/lambae/internal/modeltest"
+	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/sandbox/docker"
 	"github.com/lambae/lambae/internal/sandbox/docker/dockertest"
+	"github.com/lambae/lambae/internal/sandbox/queue"
 	"github.com/lambae/lambae/internal/session"
 )
 
 // boxed starts a server whose sandboxes are containers.
 func boxed(t testing.TB, o setup) (*server, *dockertest.Engine) {
 	e := dockertest.New(t)
-	o.boxes = docker.New(&docker.Options{Command: e.Command, Env: e.Env, Runs: e.Root + "/runs.d"})
+	o.boxes = func(*queue.Queue, func(context.Context, string, string)) (sandbox.Driver, error) {
+		return docker.New(&docker.Options{Command: e.Command, Env: e.Env, Runs: e.Root + "/runs.d"}), nil
+	}
 	return start(t, o), e
 }
 

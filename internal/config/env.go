@@ -14,6 +14,7 @@ import (
 
 // Sandbox drivers BAE_SANDBOX_DRIVER takes.
 const (
+	SandboxAuto    = "auto" // docker when an engine answers, else none
 	SandboxNone    = "none"
 	SandboxProcess = "process"
 	SandboxDocker  = "docker"
@@ -34,7 +35,7 @@ type Env struct {
 	ShutdownTimeout time.Duration // BAE_SHUTDOWN_TIMEOUT, how long running turns may finish
 	LogLevel        slog.Level    // BAE_LOG
 
-	SandboxDriver          string        // BAE_SANDBOX_DRIVER; "none" unless chosen, since "process" runs a model's commands on this machine
+	SandboxDriver          string        // BAE_SANDBOX_DRIVER; "process" must be asked for, since it runs a model's commands on this machine
 	SubagentTimeout        time.Duration // BAE_SUBAGENT_TIMEOUT, for declarations that set none
 	MaxSubagentsPerSession int           // BAE_MAX_SUBAGENTS_PER_SESSION; 0 allows none
 }
@@ -64,7 +65,7 @@ func ParseEnv(lookup func(string) (string, bool)) (*Env, error) {
 		ShutdownTimeout: r.seconds("BAE_SHUTDOWN_TIMEOUT", "30"),
 		LogLevel:        r.level("BAE_LOG", "info"),
 
-		SandboxDriver:          r.oneOf("BAE_SANDBOX_DRIVER", SandboxNone, SandboxProcess, SandboxDocker, SandboxFargate),
+		SandboxDriver:          r.oneOf("BAE_SANDBOX_DRIVER", SandboxAuto, SandboxNone, SandboxProcess, SandboxDocker, SandboxFargate),
 		SubagentTimeout:        r.seconds("BAE_SUBAGENT_TIMEOUT", "600"),
 		MaxSubagentsPerSession: r.count("BAE_MAX_SUBAGENTS_PER_SESSION", "8"),
 	}

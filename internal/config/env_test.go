@@ -18,7 +18,7 @@ func TestParseEnvGivesDefaults(t *testing.T) {
 		Addr: "127.0.0.1:8080", AdminAddr: "127.0.0.1:8081", ConfigPath: "bae-config.toml",
 		Store: Store{Path: ".lambae/lambae.db"}, AdminKeyFile: ".lambae/admin.key",
 		TurnTimeout: 120 * time.Second, ShutdownTimeout: 30 * time.Second, LogLevel: slog.LevelInfo,
-		SandboxDriver: "none", SubagentTimeout: 600 * time.Second, MaxSubagentsPerSession: 8,
+		SandboxDriver: "auto", SubagentTimeout: 600 * time.Second, MaxSubagentsPerSession: 8,
 	}
 	e, err := ParseEnv(lookup(nil))
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestParseEnvNamesTheBadVariableAndWhatItTakes(t *testing.T) {
 		{"BAE_TURN_TIMEOUT", "NaN", "a number of seconds"},
 		{"BAE_SHUTDOWN_TIMEOUT", "-1", "a number of seconds"},
 		{"BAE_SUBAGENT_TIMEOUT", "1e99", "a number of seconds"},
-		{"BAE_SANDBOX_DRIVER", "podman", "one of none, process, docker, fargate"},
+		{"BAE_SANDBOX_DRIVER", "podman", "one of auto, none, process, docker, fargate"},
 		{"BAE_MAX_SUBAGENTS_PER_SESSION", "-1", "a whole number"},
 		{"BAE_MAX_SUBAGENTS_PER_SESSION", "2.5", "a whole number"},
 		{"BAE_LOG", "loud", "one of debug, info, warn, error"},

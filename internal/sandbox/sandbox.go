@@ -105,6 +105,11 @@ var (
 	ErrNoCommand = errors.New("the command was never started")
 )
 
+// RunError says that a command could not be run, and will not be.
+type RunError struct{ Detail string }
+
+func (e *RunError) Error() string { return e.Detail }
+
 // NoDriver is what goes wrong without a driver, and how to get one.
 const NoDriver = "this server has no sandbox driver; run a Docker or Podman engine, or set BAE_SANDBOX_DRIVER=process to run commands on this machine without isolation"
 

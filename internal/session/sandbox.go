@@ -256,13 +256,11 @@ func (l *Log) SandboxFailed(ctx context.Context, key, id, detail string) error {
 }
 
 // SandboxLost appends that a sandbox ended by itself, and its subagents with it.
-// What is known already is no error: such news come more than once.
-func (l *Log) SandboxLost(ctx context.Context, id, detail string) error {
-	_, err := l.Append(ctx, func(s *State) (Draft, error) {
-		if i := slices.IndexFunc(s.Stopping, func(b Sandbox) bool { return b.ID == id }); i >= 0 {
-			b := &s.Stopping[i]
-			return Draft{Entries: []Entry{b.event(SandboxStopped, sandboxPayload{SandboxID: id, Reason: StopLost})}}, nil
-		}
+// What is known already is no error: such news come more than once. over is false
+// while somebody stops the sandbox, who appends its end.
+func (l *Log) SandboxLost(ctx context.Context, id, detail string) (over bool, err error) {
+	_, err = l.Append(ctx, func(s *State) (Draft, error) {
+		over = !slices.ContainsFunc(s.Stopping, func(b Sandbox) bool { return b.ID == id })
 		b := s.Sandbox
 		switch {
 		case b == nil || b.ID != id:
@@ -275,7 +273,7 @@ func (l *Log) SandboxLost(ctx context.Context, id, detail string) error {
 		d.Entries = append(d.Entries, b.event(SandboxStopped, sandboxPayload{SandboxID: id, Reason: StopLost}))
 		return d, nil
 	})
-	return err
+	return over, err
 }
 
 // EndSandbox appends what follows the end of a session: its subagents are

@@ -194,13 +194,29 @@ func TestALostSandboxTakesItsSubagentsAlong(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, was)
 	for range 2 { // such news come twice
-		require.NoError(t, l.SandboxLost(bg(), sbx1, "out of memory"))
+		over, err := l.SandboxLost(bg(), sbx1, "out of memory")
+		require.NoError(t, err)
+		require.True(t, over)
 	}
 	types, payloads := told(t, l)
 	require.Equal(t, []string{SandboxError, SubagentFailed, SandboxStopped}, types[len(types)-3:])
 	require.Equal(t, map[string]any{"dispatch": "remote", "subagent_id": "sba_1", "harness": "h", "model": "m", "detail": "out of memory",
 		"reason": "nonzero_exit", "exit_code": nil}, payloads[len(payloads)-2])
 	l.View(func(s *State) { require.False(t, s.Unclean()) })
+}
+
+func TestASandboxThatIsBeingStoppedIsNotLost(t *testing.T) {
+	t.Parallel()
+	l := opened(t, newWorld().connect(1, faults{}), nil)
+	start(t, l, sbx1)
+	_, err := l.StopSandbox(bg(), StopExplicit, nil)
+	require.NoError(t, err)
+	over, err := l.SandboxLost(bg(), sbx1, "gone")
+	require.NoError(t, err)
+	require.False(t, over)
+	require.NoError(t, l.SandboxStopped(bg(), sbx1, ""))
+	_, payloads := told(t, l)
+	require.Equal(t, "explicit", payloads[len(payloads)-1]["reason"])
 }
 
 func TestTheFirstEndOfASubagentStays(t *testing.T) {
@@ -260,7 +276,7 @@ func TestSandboxesAndSubagentsOfAnyHistoryAddUp(t *testing.T) {
 			case 4:
 				_ = l.SandboxStopped(bg(), id, rapid.SampledFrom([]string{"", "failed"}).Draw(t, "failure"))
 			case 5:
-				_ = l.SandboxLost(bg(), id, "gone")
+				_, _ = l.SandboxLost(bg(), id, "gone")
 			case 6:
 				n++
 				agent := Subagent{ID: NewID(SubagentPrefix), Harness: "h", Model: "m", Key: "key_a"}

@@ -278,7 +278,8 @@ func (s *Sandboxes) Lost(ctx context.Context, id, detail string) error {
 }
 
 func (s *Sandboxes) lost(ctx context.Context, log *session.Log, id, detail string) error {
-	if err := log.SandboxLost(ctx, id, detail); err != nil {
+	over, err := log.SandboxLost(ctx, id, detail)
+	if err != nil || !over {
 		return err
 	}
 	if s.o.Driver != nil {

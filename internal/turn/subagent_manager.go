@@ -88,12 +88,14 @@ func (s *Sandboxes) followToEnd(sessionID string, a session.Subagent) {
 func (s *Sandboxes) followOnce(sessionID string, a session.Subagent) error {
 	c := sandbox.Command{ID: a.ID, Timeout: time.Duration(a.Timeout) * time.Millisecond, Started: a.Started()}
 	res, err := s.o.Driver.Follow(s.ctx, a.Sandbox, c)
+	var notRun *sandbox.RunError
 	switch {
+	case errors.As(err, &notRun):
+		return s.ended(s.ctx, sessionID, a.ID, notSpawned(notRun.Detail))
 	case errors.Is(err, sandbox.ErrGone):
 		return s.Lost(s.ctx, a.Sandbox, err.Error())
 	case errors.Is(err, sandbox.ErrNoCommand):
-		detail := "the server stopped while the subagent was being launched"
-		return s.ended(s.ctx, sessionID, a.ID, session.SubagentEnd{Reason: session.FailedSpawn, Detail: &detail})
+		return s.ended(s.ctx, sessionID, a.ID, notSpawned("the server stopped while the subagent was being launched"))
 	case err != nil:
 		return err
 	}
@@ -103,6 +105,16 @@ func (s *Sandboxes) followOnce(sessionID string, a session.Subagent) error {
 // Ended notes the end of a command that was launched in a sandbox. News of a
 // subagent that is not tracked any more is no error.
 func (s *Sandboxes) Ended(ctx context.Context, sandboxID, command string, res sandbox.Result) error {
+	return s.about(ctx, sandboxID, command, subagentEnd(res))
+}
+
+// NotRun notes that a command that was launched in a sandbox could not be run.
+func (s *Sandboxes) NotRun(ctx context.Context, sandboxID, command, detail string) error {
+	return s.about(ctx, sandboxID, command, notSpawned(detail))
+}
+
+// about notes the end of a subagent of the session that a sandbox is of.
+func (s *Sandboxes) about(ctx context.Context, sandboxID, id string, end session.SubagentEnd) error {
 	row, err := s.o.Store.Sandbox(ctx, sandboxID)
 	if errors.Is(err, session.ErrNoSandboxRow) {
 		return nil
@@ -110,7 +122,11 @@ func (s *Sandboxes) Ended(ctx context.Context, sandboxID, command string, res sa
 	if err != nil {
 		return err
 	}
-	return s.ended(ctx, row.Session, command, subagentEnd(res))
+	return s.ended(ctx, row.Session, id, end)
+}
+
+func notSpawned(detail string) session.SubagentEnd {
+	return session.SubagentEnd{Reason: session.FailedSpawn, Detail: &detail}
 }
 
 func (s *Sandboxes) ended(ctx context.Context, sessionID, id string, end session.SubagentEnd) error {

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command standin plays the docker command, see package dockertest.
 package main
 
