@@ -28,7 +28,7 @@ LOCAL_AWS := env -u AWS_PROFILE -u AWS_SESSION_TOKEN AWS_ENDPOINT_URL=$(LOCAL_EN
 	AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 \
 	CDK_DISABLE_VERSION_CHECK=1 JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1
 LOCAL_CDK = cd infra && $(LOCAL_AWS) $(CDK_DIR)/node_modules/.bin/cdk
-LOCAL_SETTINGS = -c lambae:stage=local -c lambae:removal=destroy -c lambae:deploy-as=caller -c lambae:log-level=debug \
+LOCAL_SETTINGS = -c lambae:stage=local -c lambae:removal=destroy -c lambae:emulator=$(LOCAL_ENDPOINT) -c lambae:log-level=debug \
 	-c lambae:architecture=$(if $(filter arm64,$(shell go env GOARCH)),arm64,x86_64) \
 	-c lambae:config=$(CURDIR)/localstack/bae-config.toml
 # AUTH=true has it enforce every policy of the stack. It must know its own address,

@@ -31,11 +31,12 @@ type Settings struct {
 	// (deletion-protection: true or false; true where Retain is).
 	DeletionProtection bool
 	Config             string // config: path of the bae-config.toml to deploy
-	// CallerDeploys publishes and deploys with the caller's own credentials, not
-	// through the roles that `cdk bootstrap` made (deploy-as: roles or caller).
-	CallerDeploys bool
-	AlarmTopic    string   // alarm-topic: ARN of an SNS topic that hears of alarms; "" for none
-	SecretKeys    []string // secret-keys: ARNs of the KMS keys that secrets of the configuration are encrypted with, commas between
+	// Emulator is the address of an AWS emulator that the stack goes into; "" for
+	// AWS (emulator). WebSockets are served there, and the caller's credentials
+	// deploy, since emulators lack parts of the roles that `cdk bootstrap` makes.
+	Emulator   string
+	AlarmTopic string   // alarm-topic: ARN of an SNS topic that hears of alarms; "" for none
+	SecretKeys []string // secret-keys: ARNs of the KMS keys that secrets of the configuration are encrypted with, commas between
 }
 
 const contextPrefix = "lambae:"
@@ -57,15 +58,15 @@ func ReadSettings(node constructs.Node) (Settings, error) {
 func ParseSettings(context map[string]any) (Settings, error) {
 	r := settingsReader{context: context}
 	s := Settings{
-		Stage:         r.matching("stage", "dev", `^[a-z][a-z0-9-]{0,29}$`, "a name of lower-case letters, digits and hyphens, up to 30 characters"),
-		Architecture:  r.oneOf("architecture", ARM64, X86_64),
-		Memory:        r.number("memory", 1024, 128, 10240),
-		LogRetention:  r.number("log-retention", 30, 1, 3653),
-		LogLevel:      r.oneOf("log-level", "info", "debug", "warn", "error"),
-		Retain:        r.oneOf("removal", "retain", "destroy") == "retain",
-		Config:        r.text("config", "bae-config.toml"),
-		CallerDeploys: r.oneOf("deploy-as", "roles", "caller") == "caller",
-		AlarmTopic:    r.matching("alarm-topic", "", `^(|arn:[^:]+:sns:[^:]+:\d{12}:[^:]+)$`, "the ARN of an SNS topic"),
+		Stage:        r.matching("stage", "dev", `^[a-z][a-z0-9-]{0,29}$`, "a name of lower-case letters, digits and hyphens, up to 30 characters"),
+		Architecture: r.oneOf("architecture", ARM64, X86_64),
+		Memory:       r.number("memory", 1024, 128, 10240),
+		LogRetention: r.number("log-retention", 30, 1, 3653),
+		LogLevel:     r.oneOf("log-level", "info", "debug", "warn", "error"),
+		Retain:       r.oneOf("removal", "retain", "destroy") == "retain",
+		Config:       r.text("config", "bae-config.toml"),
+		Emulator:     r.matching("emulator", "", `^(|https?://[A-Za-z0-9.-]+(:\d+)?)$`, "an address like http://127.0.0.1:4566"),
+		AlarmTopic:   r.matching("alarm-topic", "", `^(|arn:[^:]+:sns:[^:]+:\d{12}:[^:]+)$`, "the ARN of an SNS topic"),
 	}
 	s.DeletionProtection = r.oneOf("deletion-protection", strconv.FormatBool(s.Retain), strconv.FormatBool(!s.Retain)) == "true"
 	for _, arn := range strings.FieldsFunc(r.text("secret-keys", ""), func(c rune) bool { return c == ',' || c == ' ' }) {

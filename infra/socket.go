@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -55,7 +57,26 @@ func (s *Socket) pushedBy(f *Function) {
 }
 
 // url is where subscribers connect, wss://….
-func (s *Socket) url() *string { return s.stage.Url() }
+func (s *Socket) url() *string {
+	if emulated := s.emulated(); emulated != "" {
+		return str("ws" + strings.TrimPrefix(emulated, "http"))
+	}
+	return s.stage.Url()
+}
 
 // endpoint is where functions write to connections, https://….
-func (s *Socket) endpoint() *string { return s.stage.CallbackUrl() }
+func (s *Socket) endpoint() *string {
+	if emulated := s.emulated(); emulated != "" {
+		return &emulated
+	}
+	return s.stage.CallbackUrl()
+}
+
+// emulated is where an emulator serves the stage: under a path, since it has no
+// domain.
+func (s *Socket) emulated() string {
+	if s.stack.settings.Emulator == "" {
+		return ""
+	}
+	return s.stack.settings.Emulator + "/_aws/execute-api/" + *s.api.ApiId() + "/" + socketStage
+}

@@ -48,7 +48,7 @@ func NewStack(scope constructs.Construct, settings Settings, registry Registry, 
 }
 
 func synthesizer(settings Settings) awscdk.IStackSynthesizer {
-	if settings.CallerDeploys {
+	if settings.Emulator != "" {
 		return awscdk.NewCliCredentialsStackSynthesizer(nil)
 	}
 	return awscdk.NewDefaultStackSynthesizer(nil)
