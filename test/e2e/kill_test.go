@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,10 +26,15 @@ func TestATurnWhoseFunctionIsKilledIsTakenOver(t *testing.T) {
 	ctx := patient(t)
 
 	go func() { // its caller gets an error, or nothing, when the function dies
-		_, _ = a.Run(ctx, lambae.UserMessage("/sleep 80s"), nil)
+		_, _ = a.Run(ctx, lambae.UserMessage("/tool wait {}"), nil)
 	}()
-	require.Eventually(t, func() bool { return count(t, b, lambae.EventProviderRequest) == 1 }, patience, 100*time.Millisecond)
+	select {
+	case <-theWait.called:
+	case <-ctx.Done():
+		require.Fail(t, "the turn did not come to its tool")
+	}
 	require.NotZero(t, killClientFunctions(t), "the turn runs in a process on this machine")
+	close(theWait.released)
 
 	result, err := b.Run(ctx, lambae.UserMessage("anybody there?"), nil)
 	require.NoError(t, err)
@@ -43,16 +47,6 @@ func TestATurnWhoseFunctionIsKilledIsTakenOver(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, reasons, "the broken turn is closed once")
-}
-
-func count(t *testing.T, s *lambae.Session, want lambae.EventType) int {
-	n := 0
-	for _, e := range events(t, s) {
-		if e.Type == want {
-			n++
-		}
-	}
-	return n
 }
 
 // killClientFunctions kills the processes that the emulator runs the stack's

@@ -58,6 +58,10 @@ func deployed(t *testing.T) *world {
 	return &world{stack, cfg, a}
 }
 
+// theWait is shared by the server and the one test that calls the tool: the
+// server's address is in the deployed configuration, so there is one of it.
+var theWait = wait{make(chan struct{}, 10), make(chan struct{})}
+
 // profile makes a profile for one test.
 func (w *world) profile(t *testing.T) string {
 	t.Helper()
@@ -123,14 +127,23 @@ func typesOf(events []lambae.Event) []lambae.EventType {
 	return types
 }
 
+// wait holds calls of the tool of that name.
+type wait struct{ called, released chan struct{} }
+
 // serveNumbers is the MCP server of the configuration, in this process: the
 // functions call it while the tests run.
-func serveNumbers() *http.Server {
+func serveNumbers(waiting wait) *http.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: mcpServer, Version: "1"}, nil)
 	type pair struct{ A, B int }
 	mcp.AddTool(server, &mcp.Tool{Name: "add", Description: "adds two numbers"},
 		func(_ context.Context, _ *mcp.CallToolRequest, in pair) (*mcp.CallToolResult, map[string]int, error) {
 			return nil, map[string]int{"sum": in.A + in.B}, nil
+		})
+	mcp.AddTool(server, &mcp.Tool{Name: "wait", Description: "returns when the test says so"},
+		func(_ context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, map[string]bool, error) {
+			waiting.called <- struct{}{}
+			<-waiting.released
+			return nil, map[string]bool{"waited": true}, nil
 		})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
@@ -141,7 +154,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("LAMBAE_E2E_STAGE") == "" {
 		os.Exit(m.Run())
 	}
-	numbers := serveNumbers()
+	numbers := serveNumbers(theWait)
 	go func() { _ = numbers.ListenAndServe() }()
 	code := m.Run()
 	_ = numbers.Close()
