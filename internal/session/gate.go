@@ -43,7 +43,7 @@ func (l *Log) Enter(ctx context.Context, a Arrival) (*Entered, error) {
 	defer e.close()
 	for {
 		next, more := l.Changed()
-		if err := e.observer.look(ctx); err != nil {
+		if err := e.observer.look(ctx, e.waiter); err != nil {
 			return nil, err
 		}
 		c, err := l.Append(ctx, e.decide)

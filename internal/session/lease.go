@@ -148,8 +148,10 @@ func (o *observer) pause() time.Duration {
 }
 
 // look notes what stands still, and claims the lease of a turn that has stood
-// still for long enough.
-func (o *observer) look(ctx context.Context) error {
+// still for long enough. Of the waiters it looks only at those of other processes
+// ahead of own, the observer's place in the queue if it has one: a thousand that
+// each watched a thousand would have no time to let one through.
+func (o *observer) look(ctx context.Context, own int64) error {
 	var turn TurnState
 	var marks []int64
 	o.log.View(func(s *State) {
@@ -160,9 +162,15 @@ func (o *observer) look(ctx context.Context) error {
 				marks = append(marks, turn.ID)
 			}
 		}
+		if o.log.store.table.Exclusive() {
+			return // a waiter of another process is dead without a look
+		}
 		for _, w := range s.Queue {
-			o.note(w.Pos, w.Pos)
+			if w.Pos == own {
+				break
+			}
 			if w.Boot != o.log.store.boot {
+				o.note(w.Pos, w.Pos)
 				marks = append(marks, w.Pos)
 			}
 		}
