@@ -32,14 +32,10 @@ func template(t *testing.T, context map[string]any, registry Registry) (document
 	stack := NewStack(app, settings, registry, func(string) awslambda.Code { return awslambda.Code_FromAsset(&bundle, nil) })
 	awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(nil), nil)
 	document = *assertions.Template_FromStack(stack.cdk, nil).ToJSON()
-	any := assertions.Match_StringLikeRegexp(str("AwsSolutions-.*"))
-	for _, found := range [2]*[]*awscdk.SynthesisMessage{
-		assertions.Annotations_FromStack(stack.cdk).FindError(str("*"), any),
-		assertions.Annotations_FromStack(stack.cdk).FindWarning(str("*"), any),
-	} {
-		for _, message := range *found {
-			findings = append(findings, *message.Id+": "+strings.TrimSpace(toJSON(t, message.Entry.Data)))
-		}
+	nag := assertions.Match_StringLikeRegexp(str("AwsSolutions-.*"))
+	annotations := assertions.Annotations_FromStack(stack.cdk)
+	for _, message := range slices.Concat(*annotations.FindError(str("*"), nag), *annotations.FindWarning(str("*"), nag)) {
+		findings = append(findings, toJSON(t, message))
 	}
 	return document, findings
 }

@@ -4,7 +4,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awslambdaeventsources"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -56,7 +55,10 @@ func newStream(s *Stack, table awsdynamodb.Table, socket *Socket) *Stream {
 		BisectBatchOnError:      jsii.Bool(true),
 		RetryAttempts:           number(5),
 		MaxRecordAge:            awscdk.Duration_Hours(number(1)),
-		OnFailure:               awslambdaeventsources.NewSqsDlq(failures),
+	})
+	// Set here, since the construct's way would allow more than sending.
+	mapping.Node().DefaultChild().(awslambda.CfnEventSourceMapping).SetDestinationConfig(&awslambda.CfnEventSourceMapping_DestinationConfigProperty{
+		OnFailure: &awslambda.CfnEventSourceMapping_OnFailureProperty{Destination: failures.QueueArn()},
 	})
 	mapping.Node().AddDependency(f.role.Node().FindChild(str("DefaultPolicy")))
 	return &Stream{f, failures}
