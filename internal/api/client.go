@@ -61,6 +61,7 @@ type caller struct {
 	key       string // client key id
 	profileID string
 	profile   session.Profile
+	server    string // URL at which the caller reached us
 	// gone is set when the session's profile was deleted.
 	gone    bool
 	release func()

@@ -71,6 +71,7 @@ func (c *Client) caller(w http.ResponseWriter, r *http.Request) (*caller, bool) 
 		fail(w, r, c.Logger, err)
 		return nil, false
 	}
+	who.server = serverURL(r)
 	return who, true
 }
 

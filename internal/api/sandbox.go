@@ -29,7 +29,7 @@ func (c *Client) startRemoteSandbox(ctx context.Context, who *caller, p params) 
 	case !slices.Contains(who.profile.AvailableSandboxes, image):
 		return nil, refuse(codeImageNotAllowed, "sandbox_image_not_allowed: image %q is not in this session profile's available_sandboxes", image)
 	}
-	id, at, err := c.Engine.Sandboxes.Start(ctx, who.log, who.key, who.profileID, image)
+	id, at, err := c.Engine.Sandboxes.Start(ctx, who.log, turn.Wanted{Key: who.key, Profile: who.profileID, Image: image, Server: who.server})
 	var failed *turn.SandboxError
 	if errors.As(err, &failed) {
 		return nil, refuse(codeSandboxStart, "sandbox_start_failed: %s", failed.Detail)

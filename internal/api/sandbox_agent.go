@@ -60,6 +60,14 @@ func (c *Client) agent(serve func(w http.ResponseWriter, r *http.Request, id str
 	}
 }
 
+// serverURL is where the caller reached this server.
+func serverURL(r *http.Request) string {
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
 func (c *Client) agentFailed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, queue.ErrUnauthorized):

@@ -57,6 +57,8 @@ type Spec struct {
 	ID      string // sbx_…
 	Image   string
 	Session string
+	// Server is the URL at which the client reached the server that asked for it.
+	Server string
 }
 
 // Command is a shell command, run as sh -c.

@@ -94,23 +94,30 @@ type SandboxError struct {
 
 func (e *SandboxError) Error() string { return "sandbox " + e.Phase + " failed: " + e.Detail }
 
-// Start starts a sandbox for the session and returns its id and when it ran. The
-// caller has checked the image. Errors are refusals of the session, or a
-// [*SandboxError].
-func (s *Sandboxes) Start(ctx context.Context, log *session.Log, key, profile, image string) (id string, at time.Time, err error) {
+// Wanted is a sandbox that a client asks for.
+type Wanted struct {
+	Key     string // client key id
+	Profile string // id of the session's
+	Image   string // one of the profile's
+	Server  string // URL at which the client reached the server
+}
+
+// Start starts a sandbox for the session and returns its id and when it ran.
+// Errors are refusals of the session, or a [*SandboxError].
+func (s *Sandboxes) Start(ctx context.Context, log *session.Log, w Wanted) (id string, at time.Time, err error) {
 	id = session.NewID(session.SandboxPrefix)
 	now := s.o.Now()
-	row := session.SandboxRow{ID: id, Session: log.ID, Profile: profile, Image: image, Driver: s.driver(), Created: now, Used: now}
+	row := session.SandboxRow{ID: id, Session: log.ID, Profile: w.Profile, Image: w.Image, Driver: s.driver(), Created: now, Used: now}
 	if err := s.o.Store.AddSandbox(ctx, row); err != nil {
 		return "", at, err
 	}
-	if err := log.BeginSandbox(ctx, key, id, image); err != nil {
+	if err := log.BeginSandbox(ctx, w.Key, id, w.Image); err != nil {
 		return "", at, errors.Join(err, s.o.Store.DropSandbox(ctx, id))
 	}
 	detail := sandbox.NoDriver
 	if s.o.Driver != nil {
 		limited, cancel := context.WithTimeout(ctx, startTimeout)
-		err = s.o.Driver.Start(limited, sandbox.Spec{ID: id, Image: image, Session: log.ID})
+		err = s.o.Driver.Start(limited, sandbox.Spec{ID: id, Image: w.Image, Session: log.ID, Server: w.Server})
 		cancel()
 		if err == nil {
 			return s.started(ctx, log, id)

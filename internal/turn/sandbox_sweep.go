@@ -38,7 +38,19 @@ func (s *Sandboxes) Watch(ctx context.Context) {
 // process began is finished, sandboxes that have ended are noted as lost, idle
 // ones are stopped, and those nobody owns are ended.
 func (s *Sandboxes) Sweep(ctx context.Context) error {
+	// What runs is asked for first: a row is written before its sandbox runs, so who
+	// runs and has none has been forgotten.
+	strays, err := s.all(ctx)
+	if err != nil {
+		return err
+	}
 	rows, err := s.o.Store.Sandboxes(ctx)
+	for _, r := range rows {
+		delete(strays, r.ID)
+	}
+	if err == nil {
+		err = s.endStrays(ctx, strays)
+	}
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -67,6 +79,31 @@ func (s *Sandboxes) Sweep(ctx context.Context) error {
 	}
 	_ = g.Wait()
 	return errors.Join(failed...)
+}
+
+// all is what the driver runs, where that is this server's alone.
+func (s *Sandboxes) all(ctx context.Context) (map[string]bool, error) {
+	driver, ok := s.o.Driver.(interface {
+		All(ctx context.Context) (map[string]bool, error)
+	})
+	if !ok {
+		return nil, nil
+	}
+	all, err := driver.All(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask the %s driver for what it runs: %w", s.driver(), err)
+	}
+	return all, nil
+}
+
+func (s *Sandboxes) endStrays(ctx context.Context, ids map[string]bool) error {
+	for id := range ids {
+		s.o.Logger.Warn("a sandbox without a session is ended", "sandbox", id)
+		if err := s.o.Driver.Stop(ctx, id); err != nil {
+			return fmt.Errorf("end sandbox %s, which no session has: %w", id, err)
+		}
+	}
+	return nil
 }
 
 // reconcile looks after one sandbox. runs is what the driver said of it before

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/lambae/lambae/internal/sandbox/wire"
 )
@@ -46,6 +47,11 @@ func Main(stdin io.Reader, stderr io.Writer, environ []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if boot.MaxSeconds > 0 {
+		limited, cancel := context.WithTimeout(ctx, time.Duration(boot.MaxSeconds)*time.Second)
+		defer cancel()
+		ctx = limited
+	}
 	a := New(Options{Boot: boot, Env: CommandEnv(environ), Logger: slog.New(slog.NewTextHandler(stderr, nil))})
 	switch err := a.Run(ctx); {
 	case errors.Is(err, ErrUnwanted), ctx.Err() != nil:

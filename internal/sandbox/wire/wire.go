@@ -27,6 +27,8 @@ type Boot struct {
 	Dir string `json:"dir,omitempty"`
 	// Lock is a file that sandboxd keeps locked as long as it lives; "" for none.
 	Lock string `json:"lock,omitempty"`
+	// MaxSeconds is how long sandboxd may live at most; 0 is as long as it is wanted.
+	MaxSeconds int64 `json:"max_seconds,omitempty"`
 }
 
 // Enrollment says which token sandboxd has made for itself: the server learns

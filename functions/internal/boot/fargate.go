@@ -1,0 +1,30 @@
+package boot
+
+import (
+	"context"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"github.com/lambae/lambae/internal/app"
+	"github.com/lambae/lambae/internal/config"
+	"github.com/lambae/lambae/internal/sandbox"
+	"github.com/lambae/lambae/internal/sandbox/fargate"
+	"github.com/lambae/lambae/internal/sandbox/queue"
+)
+
+// WithFargate gives a function sandboxes, where BAE_SANDBOX_DRIVER asks for them.
+// Only functions that start or end sandboxes link it.
+func WithFargate(f *Function, p *app.Parts) {
+	if p.Env.SandboxDriver != config.SandboxFargate {
+		return
+	}
+	p.Sandboxes = func(q *queue.Queue, _ func(context.Context, string, string)) (sandbox.Driver, error) {
+		o, err := fargate.FromEnv(os.LookupEnv)
+		if err != nil {
+			return nil, err
+		}
+		o.ECS = ecs.NewFromConfig(f.AWS)
+		return fargate.New(q, o), nil
+	}
+}
