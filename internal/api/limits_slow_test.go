@@ -27,7 +27,9 @@ func TestABodyThatDoesNotArriveIsGivenUp(t *testing.T) {
 			fail(w, r, log, err)
 		}
 	})
-	mux.HandleFunc("/refuse", func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, unauthorized("missing Authorization header")) })
+	mux.HandleFunc("/refuse", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, unauthorized("missing Authorization header"))
+	})
 	s := httptest.NewServer(limitBody(50 * time.Millisecond)(mux))
 	t.Cleanup(s.Close)
 	for path, status := range map[string]int{"/read": http.StatusBadRequest, "/refuse": http.StatusUnauthorized} {
