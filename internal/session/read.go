@@ -75,7 +75,7 @@ func (l *Log) Render(ctx context.Context, c *Chunk, first int) ([]Rendered, erro
 }
 
 func (l *Log) render(ctx context.Context, r *Rendered, e *Entry, at string) error {
-	b := make([]byte, 0, 256+len(e.Payload))
+	b := make([]byte, 0, 256+min(len(e.Payload), shareFrom))
 	b = append(b, `{"id":"`...)
 	b = append(b, r.ID...)
 	b = append(b, `","session_id":"`...)
@@ -112,12 +112,24 @@ func (l *Log) render(ctx context.Context, r *Rendered, e *Entry, at string) erro
 		l.mu.Lock()
 		m := h.Message(e.Reach)
 		l.mu.Unlock()
-		b = append(b, m...)
+		r.wrap(b, m, tail)
 	default:
-		b = append(b, EscapeLines(e.Payload)...)
+		r.wrap(b, EscapeLines(e.Payload), tail)
 	}
-	r.Segments = [][]byte{append(b, tail...)}
 	return nil
+}
+
+// shareFrom is the size from which a payload is shown from where it lies: what a
+// thousand subscribers that do not read hold of it is then one copy.
+const shareFrom = 4 << 10
+
+// wrap sets the segments to head, payload and tail.
+func (r *Rendered) wrap(head, payload, tail []byte) {
+	if len(payload) >= shareFrom {
+		r.Segments = [][]byte{head, payload, tail}
+		return
+	}
+	r.Segments = [][]byte{append(append(head, payload...), tail...)}
 }
 
 // Limits of a page of events (design-log 9).
