@@ -24,7 +24,7 @@ func (c *Client) subscribe(w http.ResponseWriter, r *http.Request, who *caller, 
 	if v := req.Params["since_event_id"]; !isNull(v) {
 		var ok bool
 		if since, ok = str(v); !ok {
-			c.reply(w, req.ID, nil, badParams(`"since_event_id" must be a string or null`))
+			c.reply(w, req.ID, nil, c.toRPC(r, badParams(`"since_event_id" must be a string or null`)))
 			return
 		}
 	}

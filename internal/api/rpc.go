@@ -48,7 +48,7 @@ func (c *Client) rpc(w http.ResponseWriter, r *http.Request) {
 	noteRequest(r.Context(), slog.String("session", who.log.ID), slog.String("rpc", req.Method))
 	switch {
 	case fault != nil:
-		c.reply(w, req.ID, nil, fault)
+		c.reply(w, req.ID, nil, c.toRPC(r, fault))
 	case req.Method == "session.sendMessage":
 		c.sendMessage(w, r, who, req, body)
 	case req.Method == "session.subscribe":
@@ -56,7 +56,7 @@ func (c *Client) rpc(w http.ResponseWriter, r *http.Request) {
 	case req.Method == "session.execRemoteSandbox" && wantsStream(req.Params):
 		c.watchExec(w, r, who, req)
 	case methods[req.Method] == nil:
-		c.reply(w, req.ID, nil, refuse(codeMethodNotFound, "Method not found: %s", req.Method))
+		c.reply(w, req.ID, nil, c.toRPC(r, refuse(codeMethodNotFound, "Method not found: %s", req.Method)))
 	default:
 		// What was asked for is done even when the caller goes away meanwhile.
 		result, err := methods[req.Method](c, context.WithoutCancel(r.Context()), who, req.Params)
@@ -73,17 +73,26 @@ func (c *Client) reply(w http.ResponseWriter, id json.RawMessage, result any, er
 	}
 }
 
-// toRPC turns an error into what the caller is told. An error of ours is logged
-// and not shown.
+// toRPC turns an error into what the caller is told, and notes it as the outcome
+// of the request, whose status is 200 in any case.
 func (c *Client) toRPC(r *http.Request, err error) *rpcError {
+	if err == nil {
+		return nil
+	}
+	told := c.told(r, err)
+	noteRequest(r.Context(), slog.Int("rpc_error", told.Code))
+	return told
+}
+
+// told is what the caller is told of an error. One of ours is logged and not
+// shown.
+func (c *Client) told(r *http.Request, err error) *rpcError {
 	var (
 		rpc         *rpcError
 		refusal     *session.Refusal
 		interrupted *turn.Interrupted
 	)
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &rpc):
 		return rpc
 	case errors.As(err, &refusal), errors.As(err, &interrupted), errors.Is(err, session.ErrTurnLost),
@@ -92,8 +101,12 @@ func (c *Client) toRPC(r *http.Request, err error) *rpcError {
 	case errors.Is(err, turn.ErrNoPausedTurn):
 		return refuse(codeInvalidParams, "Invalid params: %s", err.Error())
 	}
+	level := slog.LevelError
+	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		level = slog.LevelInfo // the caller went away, and nobody reads the answer
+	}
 	id := requestID(r.Context())
-	c.Logger.Error("call failed", "request_id", id, "session", pathSession(r), "error", err)
+	c.Logger.Log(r.Context(), level, "call failed", "request_id", id, "session", pathSession(r), "error", err)
 	return refuse(codeInternal, "Internal error; the server's log tells more under request_id %s", id)
 }
 
