@@ -43,7 +43,7 @@ func (c *Client) unsubscribe(ctx context.Context, who *caller, _ params) (any, e
 }
 
 func (c *Client) updateClientTools(ctx context.Context, who *caller, p params) (any, error) {
-	if err := who.driver("session.updateClientTools"); err != nil {
+	if err := who.openDriver("session.updateClientTools"); err != nil {
 		return nil, err
 	}
 	if isNull(p["tools"]) {
@@ -116,20 +116,13 @@ func (c *Client) reportLocalSandbox(ctx context.Context, who *caller, p params) 
 	case !payload.Unsandboxed && payload.Image == nil:
 		return nil, badParams(`missing "image"`)
 	}
-	_, err := who.event(ctx, types[state], payload, openOnly)
+	_, err := who.event(ctx, types[state], payload, notClosed)
 	return reported, err
 }
 
 var reported = struct {
 	Reported bool `json:"reported"`
 }{true}
-
-func openOnly(s *session.State) error {
-	if !s.Open() {
-		return session.NotOpen(s.Status)
-	}
-	return nil
-}
 
 func orNull(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
@@ -192,6 +185,6 @@ func (c *Client) reportLocalSubagent(ctx context.Context, who *caller, p params)
 		v := orNull(p["exit_code"])
 		report.ExitCode = &v
 	}
-	_, err := who.event(ctx, kind, report, openOnly)
+	_, err := who.event(ctx, kind, report, notClosed)
 	return reported, err
 }

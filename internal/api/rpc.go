@@ -118,19 +118,40 @@ func badParams(format string, args ...any) *rpcError {
 	return refuse(codeInvalidParams, "Invalid params: "+format, args...)
 }
 
-// driver checks that the caller is a registered driver and the session open:
-// registrations outlive a close, so what a closed session says is that it is
-// closed (protocol, "Meant differences").
+// driver checks that the caller is a registered driver and the session not
+// closed: registrations outlive a close, so what a closed session says is that it
+// is closed (protocol, "Meant differences").
 func (w *caller) driver(method string) (err error) {
 	w.log.View(func(s *session.State) {
-		switch {
-		case !s.Driver(w.key):
+		if !s.Driver(w.key) {
 			err = notDriver(method)
-		case !s.Open():
+		} else {
+			err = notClosed(s)
+		}
+	})
+	return err
+}
+
+// openDriver is [caller.driver] for the methods that need an open session: one
+// in state error still takes reports, stops and cancellations.
+func (w *caller) openDriver(method string) error {
+	if err := w.driver(method); err != nil {
+		return err
+	}
+	var err error
+	w.log.View(func(s *session.State) {
+		if !s.Open() {
 			err = session.NotOpen(s.Status)
 		}
 	})
 	return err
+}
+
+func notClosed(s *session.State) error {
+	if s.Status == session.StateClosed {
+		return session.NotOpen(s.Status)
+	}
+	return nil
 }
 
 // event appends one event of the caller's, after the check.

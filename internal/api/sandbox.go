@@ -17,7 +17,7 @@ var errNotRunning = refuse(codeSandboxStopped, "sandbox_not_running: no remote s
 // startRemoteSandbox checks in the protocol's order and starts. Without a driver
 // the start fails as any failing start does.
 func (c *Client) startRemoteSandbox(ctx context.Context, who *caller, p params) (any, error) {
-	if err := who.driver("session.startRemoteSandbox"); err != nil {
+	if err := who.openDriver("session.startRemoteSandbox"); err != nil {
 		return nil, err
 	}
 	image, _ := str(p["image"])

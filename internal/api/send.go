@@ -70,7 +70,7 @@ func (w *caller) spent(idem *session.Idem) (spent, mismatch bool) {
 // message reads and checks the parameters, in the protocol's order.
 func (c *Client) message(who *caller, p params) (turn.Call, error) {
 	call := turn.Call{Log: who.log, Key: who.key, Profile: who.profile, Role: "user"}
-	if err := who.driver("session.sendMessage"); err != nil {
+	if err := who.openDriver("session.sendMessage"); err != nil {
 		return call, err
 	}
 	raw, given := p["message"]

@@ -72,6 +72,7 @@ func (c *Client) open(w http.ResponseWriter, r *http.Request) {
 		c.openFailed(w, r, err)
 		return
 	}
+	w.Header().Set("Cache-Control", "no-store") // the session key is shown once
 	writeJSON(w, http.StatusCreated, e.answer)
 }
 
@@ -227,6 +228,7 @@ func (c *Client) join(w http.ResponseWriter, r *http.Request) {
 		c.openFailed(w, r, err)
 		return
 	}
+	w.Header().Set("Cache-Control", "no-store") // the session key is shown once
 	writeJSON(w, http.StatusCreated, e.answer)
 }
 

@@ -199,6 +199,7 @@ func TestWithoutAnyProviderTheSessionEnds(t *testing.T) {
 	require.Equal(t, map[string]any{"reason": "all_providers_failed", "attempts": 1.}, events[len(events)-1].Payload)
 	_, text := d.fault("session.sendMessage", userSays("again"))
 	require.Equal(t, "session is error, not open", text)
+	d.result("session.reportLocalSandbox", `{"state":"stopped","image":"img"}`) // a client still cleans up, and tells
 	rows := s.call("GET", s.admin+"/admin/v1/sessions?state=error", "admin", "").json(t)["items"].([]any)
 	require.Len(t, rows, 1)
 	require.NotNil(t, rows[0].(map[string]any)["closed_at"])
