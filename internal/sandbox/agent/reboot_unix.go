@@ -21,7 +21,7 @@ func Reboot(boot, variable string) error {
 		return fmt.Errorf("start anew: %s is longer than %d bytes", variable, maxPipe)
 	}
 	// A pipe takes this much without a reader.
-	if _, err := w.WriteString(boot); err == nil {
+	if _, err = w.WriteString(boot); err == nil {
 		err = w.Close()
 	}
 	if err == nil {
