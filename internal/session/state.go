@@ -112,6 +112,28 @@ type Declaration struct {
 	Subagent []Tool `json:"subagent_tools,omitempty"`
 }
 
+// size is about how many bytes the state holds besides a few thousand: clients
+// may declare megabytes of tools.
+func (s *State) size() (n int) {
+	add := func(tools []Tool) {
+		for i := range tools {
+			n += 128 + len(tools[i].Advert) + len(tools[i].Decl)
+		}
+	}
+	add(s.MCP)
+	for _, c := range s.Clients {
+		add(c.Tools)
+		add(c.Sandbox)
+		add(c.Subagent)
+	}
+	if x := s.Thread.Open; x != nil {
+		for _, r := range x.Results {
+			n += len(r)
+		}
+	}
+	return n + 256*len(s.Idem) + 128*(len(s.Hashes)+len(s.Lists))
+}
+
 func newState(id string) *State {
 	return &State{ID: id, Status: StateOpen, Clients: map[string]*Client{}, Hashes: map[string]SecretRef{}}
 }

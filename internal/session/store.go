@@ -184,7 +184,7 @@ func (s *Store) release(l *Log) {
 func (l *Log) footprint() (useless bool, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bytes = 4096 + l.recentSz
+	bytes = 4096 + l.recentSz + l.state.size()
 	if l.history != nil {
 		bytes += l.history.Size()
 	}
