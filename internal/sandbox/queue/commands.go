@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lambae/lambae/internal/sandbox"
@@ -95,14 +96,12 @@ func (q *Queue) awaitOutcome(ctx context.Context, id string, b *box, n int64, ti
 	q.mu.Lock()
 	b.waiters[n] = append(b.waiters[n], done)
 	q.mu.Unlock()
+	defer q.forget(b, n, done)
 	for poll := q.o.Poll; ; poll = min(2*poll, 20*q.o.Poll) {
 		q.mu.Lock()
 		changed := b.changed
 		q.mu.Unlock()
-		out, there, err := q.outcome(ctx, id, n)
-		if err == nil && !there {
-			out, there, err = q.settleEnded(ctx, id, n)
-		}
+		out, there, err := q.known(ctx, id, b, n)
 		if err != nil {
 			return sandbox.Result{}, err
 		}
@@ -122,6 +121,30 @@ func (q *Queue) awaitOutcome(ctx context.Context, id string, b *box, n int64, ti
 			return sandbox.Result{}, err
 		}
 	}
+}
+
+// forget takes a waiter off. What was told to it is kept for the other ones.
+func (q *Queue) forget(b *box, n int64, done chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b.waiters[n] = slices.DeleteFunc(b.waiters[n], func(w chan struct{}) bool { return w == done }); len(b.waiters[n]) == 0 {
+		delete(b.waiters, n)
+	}
+}
+
+// known looks for an outcome, in memory first.
+func (q *Queue) known(ctx context.Context, id string, b *box, n int64) (out wire.Outcome, there bool, err error) {
+	q.mu.Lock()
+	out, there = b.told[n]
+	q.mu.Unlock()
+	if there {
+		return out, true, nil
+	}
+	out, there, err = q.outcome(ctx, id, n)
+	if err == nil && !there {
+		out, there, err = q.settleEnded(ctx, id, n)
+	}
+	return out, there, err
 }
 
 var errOverdue = errors.New("the outcome of the command is overdue")

@@ -52,7 +52,10 @@ type box struct {
 	giving  sync.Mutex                // held while an order is written: numbers have no holes
 	next    int64                     // number of the next order, 0 when not known; guarded by giving
 	ears    map[chan struct{}]bool    // doorbells that end here
+	last    int64                     // number of the last order of this process, 0 for none
+	fresh   map[int64]order           // being written; handed out already, see [Queue.give]
 	waiters map[int64][]chan struct{} // for outcomes
+	told    map[int64]wire.Outcome    // outcomes somebody waits for, being written
 	outputs map[int64]func(stream, text string)
 	changed chan struct{} // closed and replaced when the agent enrolls or the sandbox ends
 }
@@ -104,7 +107,8 @@ func (q *Queue) hold(id string) *box {
 	defer q.mu.Unlock()
 	b := q.boxes[id]
 	if b == nil {
-		b = &box{ears: map[chan struct{}]bool{}, waiters: map[int64][]chan struct{}{}, outputs: map[int64]func(string, string){}, changed: make(chan struct{})}
+		b = &box{ears: map[chan struct{}]bool{}, fresh: map[int64]order{},
+			waiters: map[int64][]chan struct{}{}, told: map[int64]wire.Outcome{}, outputs: map[int64]func(string, string){}, changed: make(chan struct{})}
 		q.boxes[id] = b
 	}
 	b.refs++
