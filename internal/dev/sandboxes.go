@@ -16,6 +16,10 @@ import (
 	"github.com/lambae/lambae/internal/sandbox/queue"
 )
 
+// networkVariable names the engine's network that containers are put on; unset it
+// is the engine's default.
+const networkVariable = "BAE_SANDBOX_NETWORK"
+
 // pingFor is how long a start waits for a container engine to answer.
 const pingFor = 3 * time.Second
 
@@ -30,7 +34,7 @@ func sandboxes(ctx context.Context, o Options, clientURL *atomic.Pointer[string]
 	case config.SandboxFargate:
 		return nil, fmt.Errorf("BAE_SANDBOX_DRIVER=fargate is for the deployed server: tasks on AWS cannot reach this machine; use docker, process or none")
 	}
-	d := docker.New(nil)
+	d := docker.New(&docker.Options{Network: os.Getenv(networkVariable)})
 	ping, cancel := context.WithTimeout(ctx, pingFor)
 	defer cancel()
 	if err := d.Ping(ping); err != nil {

@@ -141,12 +141,16 @@ func (q *Queue) give(ctx context.Context, id string, o order) (n int64, err erro
 		}
 		n = b.next
 		o.N = n
+		op := q.write(id, o)
+		if len(op.Body) > table.MaxItem {
+			return 0, &sandbox.RunError{Detail: "the command and its input are too large for a sandbox"}
+		}
 		if o.Launched == "" && q.table.Exclusive() {
 			b.next++
-			q.giveFresh(ctx, id, o)
+			q.giveFresh(ctx, id, o, op)
 			return n, nil
 		}
-		ops := []table.Op{q.write(id, o)}
+		ops := []table.Op{op}
 		if o.Launched == "" {
 			_, err = q.table.Put(ctx, ops[0])
 		} else {
@@ -160,9 +164,6 @@ func (q *Queue) give(ctx context.Context, id string, o order) (n int64, err erro
 			q.mu.Unlock()
 			q.ring(ctx, id)
 			return n, nil
-		}
-		if errors.Is(err, table.ErrTooLarge) {
-			return 0, &sandbox.RunError{Detail: "the command and its input are too large for a sandbox"}
 		}
 		b.next = 0 // another process was first, or nobody knows: look again
 		if !errors.Is(err, table.ErrCondition) {
@@ -183,7 +184,7 @@ func (q *Queue) write(id string, o order) table.Op {
 
 // giveFresh hands an order out and writes it meanwhile. One that cannot be written
 // is settled, should sandboxd not have run it already.
-func (q *Queue) giveFresh(ctx context.Context, id string, o order) {
+func (q *Queue) giveFresh(ctx context.Context, id string, o order, op table.Op) {
 	b := q.hold(id)
 	q.mu.Lock()
 	b.fresh[o.N], b.last = o, o.N
@@ -191,12 +192,13 @@ func (q *Queue) giveFresh(ctx context.Context, id string, o order) {
 	q.ring(ctx, id)
 	go func() {
 		defer q.release(id, b)
-		_, err := q.table.Put(context.WithoutCancel(ctx), q.write(id, o))
+		_, err := q.table.Put(context.WithoutCancel(ctx), op)
 		q.mu.Lock()
+		defer q.mu.Unlock()
 		delete(b.fresh, o.N)
-		q.mu.Unlock()
 		if err != nil {
-			q.tell(id, wire.Outcome{N: o.N, Error: fmt.Sprintf("the command could not be noted: %s", err)})
+			b.told[o.N] = wire.Outcome{N: o.N, Error: fmt.Sprintf("the command could not be noted: %s", err)}
+			b.wake(o.N)
 		}
 	}()
 }
