@@ -116,7 +116,6 @@ func (f *follower) event(r *session.Rendered) error {
 }
 
 func (f *follower) write(b []byte) error {
-	_ = f.ctrl.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every server has it
 	n, err := f.w.Write(b)
 	f.sent += int64(n)
 	return err

@@ -23,7 +23,7 @@ const RequestIDHeader = "X-Request-Id"
 // GET, and problem documents for unknown paths and wrong verbs.
 func newRouter(log *slog.Logger, now func() time.Time) *chi.Mux {
 	r := chi.NewRouter()
-	r.Use(logRequests(log, now), recoverPanics(log), limitBody(bodyTimeout), middleware.GetHead)
+	r.Use(logRequests(log, now), recoverPanics(log), limitBody(bodyTimeout), paceWrites(writeTimeout), middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, notFound("no such path: "+r.URL.Path))
 	})

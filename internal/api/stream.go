@@ -14,8 +14,6 @@ import (
 
 const (
 	ndjson = "application/x-ndjson"
-	// writeTimeout is how long a client may leave its connection full.
-	writeTimeout = 60 * time.Second
 	// openAfter is when a silent answer is opened: its status and headers go out,
 	// with no byte of body yet.
 	openAfter = 100 * time.Millisecond
@@ -81,7 +79,6 @@ func (l *lines) write() {
 			continue
 		}
 		opened = true
-		_ = l.ctrl.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every server has it
 		for _, b := range batch {
 			if _, err := l.w.Write(b); err != nil {
 				gone = true
