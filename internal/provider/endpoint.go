@@ -29,7 +29,10 @@ func newHTTPClient() *http.Client {
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
-			ForceAttemptHTTP2:   true,
+			// The longest answers take minutes to begin when they are not streamed. One
+			// that never begins must not hold the gate for ever.
+			ResponseHeaderTimeout: 10 * time.Minute,
+			ForceAttemptHTTP2:     true,
 			// A connection that died while a function was frozen must not hold a
 			// turn up: pings find it.
 			HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
