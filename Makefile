@@ -10,7 +10,7 @@ include localstack/ministack.mk
 -include infra/infra.mk
 -include sdk/claude/claude.mk
 
-.PHONY: help run build test check unit test-crash fuzz bench
+.PHONY: help run build test check unit test-crash test-sandbox-crash fuzz bench
 
 ## help: this list
 help:
@@ -37,6 +37,10 @@ check:
 ## unit: all Go tests, with the race detector and an AWS emulator
 unit: ministack-install
 	$(WITH_MINISTACK) go test -race -timeout 30m $(GO_PACKAGES)
+
+## test-sandbox-crash: kill sandboxd, the server and what is between them 100 times
+test-sandbox-crash:
+	LAMBAE_SANDBOX_KILLS=100 go test -race -count 1 -timeout 30m -run EveryCommandEnds -v ./internal/dev
 
 ## test-crash: kill the server 200 times in the middle of turns
 test-crash:
