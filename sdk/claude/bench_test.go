@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,41 +74,65 @@ func sessionFolder(t testing.TB, n int) (config string) {
 }
 
 // BenchmarkListSessions lists 10,000 sessions and reports how many times as
-// long that takes as reading their heads and tails with as many goroutines.
-// The goal is 1.5.
+// long that takes as plainly reading their heads and tails with as many
+// goroutines. The goal is 1.5. It compares the fastest of each: what else the
+// machine does only ever adds.
 func BenchmarkListSessions(b *testing.B) {
 	const n = 10_000
 	config := sessionFolder(b, n)
-	var listing, reading time.Duration
+	listing, reading := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	b.ReportAllocs()
 	for b.Loop() {
 		began := time.Now()
 		sessions, err := ListSessions(b.Context(), &ListOptions{SessionOptions: SessionOptions{ConfigDir: config}})
+		listing = min(listing, time.Since(began))
 		require.NoError(b, err)
 		require.Len(b, sessions, n)
-		listing += time.Since(began)
 
 		began = time.Now()
 		readHeads(b, filepath.Join(config, "projects", "-srv"))
-		reading += time.Since(began)
+		reading = min(reading, time.Since(began))
 	}
+	b.ReportMetric(float64(listing.Milliseconds()), "list-ms")
+	b.ReportMetric(float64(reading.Milliseconds()), "read-ms")
 	b.ReportMetric(float64(listing)/float64(reading), "list/read")
 }
 
+// readHeads reads the heads and tails of a folder's files as one would who
+// wants nothing but them.
 func readHeads(t testing.TB, folder string) {
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
+	var next atomic.Int64
 	var wait sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
+	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
-			var buf []byte
-			for i := w; i < len(entries); i += workers {
-				_, buf, _ = readHead(filepath.Join(folder, entries[i].Name()), buf)
+			buf := make([]byte, headBytes)
+			for i := int(next.Add(1)) - 1; i < len(entries); i = int(next.Add(1)) - 1 {
+				assert.NoError(t, readEnds(filepath.Join(folder, entries[i].Name()), buf))
 			}
 		})
 	}
 	wait.Wait()
+}
+
+func readEnds(path string, buf []byte) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := f.ReadAt(buf, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if info.Size() > headBytes {
+		_, err = f.ReadAt(buf, info.Size()-headBytes)
+	}
+	return err
 }
 
 // countingStore takes entries and forgets them.

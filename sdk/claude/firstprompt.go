@@ -39,10 +39,13 @@ func promptOf(entry []byte) (prompt, fallback string) {
 	if !isUser || aside {
 		return "", ""
 	}
-	for _, text := range promptTexts(gjson.GetBytes(message, "content")) {
+	for _, text := range promptTexts(message) {
 		text = trimSpace(strings.ReplaceAll(text, "\n", " "))
 		if text == "" {
 			continue
+		}
+		if !strings.ContainsAny(text, "<[") { // what all three expressions begin with
+			return cutPrompt(text), ""
 		}
 		if m := commandName.FindStringSubmatch(text); m != nil {
 			fallback = firstOf(fallback, m[1])
@@ -61,15 +64,25 @@ func promptOf(entry []byte) (prompt, fallback string) {
 
 // promptTexts returns the texts of a message; one with a tool's result in it
 // was not written by the user.
-func promptTexts(content gjson.Result) []string {
-	if content.Type == gjson.String {
-		return []string{content.Str}
-	}
-	var texts []string
-	if !content.IsArray() {
+func promptTexts(message []byte) []string {
+	var content []byte
+	eachMember(message, func(name, value []byte) {
+		if string(name) == "content" && content == nil {
+			content = value
+		}
+	})
+	if len(content) == 0 {
 		return nil
 	}
-	for _, block := range content.Array() {
+	if content[0] == '"' {
+		return []string{unquote(content)}
+	}
+	blocks := gjson.ParseBytes(content)
+	if !blocks.IsArray() {
+		return nil
+	}
+	var texts []string
+	for _, block := range blocks.Array() {
 		switch block.Get("type").Str {
 		case "tool_result":
 			return nil
@@ -101,6 +114,9 @@ func attachmentOf(entry []byte) string {
 }
 
 func cutPrompt(text string) string {
+	if len(text) <= maxPromptUnits { // no text has more units than bytes
+		return text
+	}
 	units := utf16.Encode([]rune(text))
 	if len(units) <= maxPromptUnits {
 		return text

@@ -75,7 +75,7 @@ func (f *fork) inFolder(ctx context.Context) error {
 	for line := range jsonLines(data) {
 		entries = append(entries, line)
 	}
-	head, _, err := readHead(path, nil)
+	head, err := new(headBuffer).readHead(path)
 	if err != nil {
 		return fmt.Errorf("read session %s: %w", f.from, err)
 	}

@@ -126,7 +126,7 @@ func ranIn(folder, path string) bool {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".jsonl") {
-			if h, _, err := readHead(filepath.Join(folder, e.Name()), nil); err == nil {
+			if h, err := new(headBuffer).readHead(filepath.Join(folder, e.Name())); err == nil {
 				if cwd := firstText(h.head, "cwd"); cwd != "" {
 					return cwd == path
 				}

@@ -2,9 +2,7 @@ package claude
 
 import (
 	"bytes"
-	"io"
-	"iter"
-	"os"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -14,76 +12,112 @@ import (
 const headBytes = 64 << 10
 
 // sessionHead is the start and the end of a transcript; for a short one both
-// are the whole of it.
+// are the whole of it. It is valid until its buffer reads the next one.
 type sessionHead struct {
 	head, tail []byte
 	mtime      int64 // milliseconds since 1970
 	size       int64
+	buffer     *headBuffer
 }
 
-// readHead reads a regular file's head and tail into buf, which it may grow
-// and returns for the next call.
-func readHead(path string, buf []byte) (sessionHead, []byte, error) {
-	f, err := os.Open(path)
+// headBuffer is the memory that one transcript after the other is read into.
+type headBuffer struct {
+	bytes []byte
+	lines [][]byte
+}
+
+// readHead reads a regular file's head and tail, in one read where they touch.
+// It asks for no byte beyond the end: that would be one more read, in vain.
+func (b *headBuffer) readHead(path string) (sessionHead, error) {
+	f, err := openHead(path)
 	if err != nil {
-		return sessionHead{}, buf, err
+		return sessionHead{}, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return sessionHead{}, buf, err
+	defer f.close()
+	if b.bytes == nil {
+		b.bytes = make([]byte, 2*headBytes)
 	}
-	if cap(buf) < 2*headBytes {
-		buf = make([]byte, 2*headBytes)
-	}
-	buf = buf[:2*headBytes]
-	h := sessionHead{mtime: info.ModTime().UnixMilli(), size: info.Size()}
-	n, err := f.ReadAt(buf[:headBytes], 0)
-	if err != nil && err != io.EOF {
-		return sessionHead{}, buf, err
-	}
-	h.head, h.tail = buf[:n], buf[:n]
-	if h.size > headBytes {
-		n, err := f.ReadAt(buf[headBytes:], h.size-headBytes)
-		if err != nil && err != io.EOF {
-			return sessionHead{}, buf, err
+	h := sessionHead{mtime: f.mtime, size: f.size, buffer: b}
+	if h.size > 2*headBytes {
+		if h.head, err = f.readAt(b.bytes[:headBytes], 0); err != nil {
+			return sessionHead{}, err
 		}
-		h.tail = buf[headBytes : headBytes+n]
+		h.tail, err = f.readAt(b.bytes[headBytes:], h.size-headBytes)
+		return h, err
 	}
-	return h, buf, nil
+	all, err := f.readAt(b.bytes[:h.size], 0)
+	h.head, h.tail = all[:min(len(all), headBytes)], all[max(len(all)-headBytes, 0):]
+	return h, err
+}
+
+// split returns the lines of a part that are not empty, until the next split.
+// A listing goes through them three times, twice from the last to the first,
+// and finding their ends is what takes the time.
+func (b *headBuffer) split(part []byte) [][]byte {
+	b.lines = b.lines[:0]
+	for len(part) > 0 {
+		end := bytes.IndexByte(part, '\n')
+		if end < 0 {
+			end = len(part)
+		}
+		if end > 0 {
+			b.lines = append(b.lines, part[:end])
+		}
+		part = part[min(end+1, len(part)):]
+	}
+	return b.lines
 }
 
 // info reads what a listing shows; ok is false for sessions it leaves out.
 func (h sessionHead) info(id, projectPath string) (info SessionInfo, ok bool) {
-	first, _, _ := bytes.Cut(h.head, []byte{'\n'})
-	if bytes.Contains(first, []byte(`"isSidechain":true`)) || bytes.Contains(first, []byte(`"isSidechain": true`)) {
+	if h.isSidechain() {
 		return SessionInfo{}, false
 	}
 	info = h.describe(id, projectPath)
 	return info, info.Summary != ""
 }
 
+// isSidechain reports whether the first line belongs to a side chain.
+func (h sessionHead) isSidechain() bool {
+	mark := []byte(`"isSidechain":`)
+	line, _, _ := bytes.Cut(h.head, []byte{'\n'})
+	for {
+		i := bytes.Index(line, mark)
+		if i < 0 {
+			return false
+		}
+		line = line[i+len(mark):]
+		if bytes.HasPrefix(bytes.TrimPrefix(line, []byte{' '}), []byte("true")) {
+			return true
+		}
+	}
+}
+
 // describe reads what there is to show, of any session.
 func (h sessionHead) describe(id, projectPath string) SessionInfo {
-	marks := marksIn(h.tail)
-	if marks.customTitle == "" && h.size > headBytes {
-		early := marksIn(h.head)
-		marks.customTitle = firstOf(marks.customTitle, early.customTitle)
-		marks.aiTitle = firstOf(marks.aiTitle, early.aiTitle)
-	}
+	lines := h.buffer.split(h.tail)
+	marks := marksIn(lines)
 	prompt, attachment := firstPromptIn(h.head)
 	info := SessionInfo{
 		SessionID: id, LastModified: h.mtime, FileSize: h.size,
-		CustomTitle: firstOf(marks.customTitle, marks.aiTitle),
 		FirstPrompt: prompt,
-		GitBranch:   firstOf(lastTopLevel(h.tail, "gitBranch"), firstText(h.head, "gitBranch")),
+		GitBranch:   lastTopLevel(lines, "gitBranch"),
 		Cwd:         firstOf(firstText(h.head, "cwd"), projectPath),
 		Tag:         marks.tag, AgentName: marks.agentName,
-		Model: lastText(h.tail, "model"),
+		Model: lastText(lines, "model"),
+	}
+	if info.GitBranch == "" {
+		info.GitBranch = firstText(h.head, "gitBranch")
+	}
+	if marks.customTitle == "" && h.size > headBytes {
+		early := marksIn(h.buffer.split(h.head))
+		marks.customTitle = early.customTitle
+		marks.aiTitle = firstOf(marks.aiTitle, early.aiTitle)
 	}
 	if ms, ok := parseDate(firstText(h.head, "timestamp")); ok {
 		info.CreatedAt = ms
 	}
+	info.CustomTitle = firstOf(marks.customTitle, marks.aiTitle)
 	info.Summary = firstOf(info.CustomTitle, marks.lastPrompt, marks.summary, prompt, attachment)
 	return info
 }
@@ -98,9 +132,9 @@ type marks struct {
 var messagePrefix = []byte(`{"parentUuid":`)
 
 // marksIn returns the last mark of every kind.
-func marksIn(part []byte) marks {
+func marksIn(lines [][]byte) marks {
 	var m marks
-	for line := range bytes.Lines(part) {
+	for _, line := range lines {
 		if bytes.HasPrefix(line, messagePrefix) {
 			continue
 		}
@@ -189,9 +223,9 @@ func firstPromptIn(head []byte) (prompt, attachment string) {
 
 // lastTopLevel returns the last value of a text member that belongs to a line
 // itself rather than to something nested in it.
-func lastTopLevel(part []byte, name string) string {
+func lastTopLevel(lines [][]byte, name string) string {
 	mark := []byte(`"` + name + `":`)
-	for line := range linesBackward(part) {
+	for _, line := range slices.Backward(lines) {
 		if !bytes.Contains(line, mark) {
 			continue
 		}
@@ -208,29 +242,15 @@ func lastTopLevel(part []byte, name string) string {
 	return ""
 }
 
-// linesBackward yields lines from the last to the first. Searching forward in
-// each is much faster than searching backward in all.
-func linesBackward(part []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for end := len(part); end > 0; {
-			start := bytes.LastIndexByte(part[:end], '\n') + 1
-			if start < end && !yield(part[start:end]) {
-				return
-			}
-			end = start - 1
-		}
-	}
-}
-
 // firstText returns the first text value of a member, wherever it stands.
 func firstText(part []byte, name string) string {
 	return textAt(part, bytes.Index(part, []byte(`"`+name+`":`)), name)
 }
 
 // lastText returns a text value of a member in the last line that has one.
-func lastText(part []byte, name string) string {
+func lastText(lines [][]byte, name string) string {
 	mark := []byte(`"` + name + `":`)
-	for line := range linesBackward(part) {
+	for _, line := range slices.Backward(lines) {
 		if i := bytes.Index(line, mark); i >= 0 {
 			return textAt(line, i, name)
 		}

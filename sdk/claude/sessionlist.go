@@ -12,8 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
+	"sync/atomic"
 )
 
 // SessionInfo is what is known of a session without reading all of it.
@@ -101,42 +100,48 @@ func listLocal(ctx context.Context, opts *ListOptions) ([]SessionInfo, error) {
 	type file struct{ path, id, cwd string }
 	var files []file
 	for _, place := range places {
-		entries, err := os.ReadDir(place.folder)
-		if err != nil {
-			continue // gone since, or not ours to read
-		}
+		entries := readDir(place.folder)
+		files = slices.Grow(files, len(entries))
 		for _, e := range entries {
 			id, ok := strings.CutSuffix(e.Name(), ".jsonl")
 			if ok && isUUID(id) && e.Type().IsRegular() {
-				files = append(files, file{filepath.Join(place.folder, e.Name()), id, place.cwd})
+				files = append(files, file{place.folder + string(filepath.Separator) + e.Name(), id, place.cwd})
 			}
 		}
 	}
 	infos := make([]SessionInfo, len(files))
-	buffers := sync.Pool{New: func() any { return new([]byte) }}
-	var group errgroup.Group
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		group.Go(func() error {
-			buf := buffers.Get().(*[]byte)
-			defer buffers.Put(buf)
-			for i := w; i < len(files) && ctx.Err() == nil; i += workers {
+	var next atomic.Int64 // workers take turns, so that none is left with the slow files
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			var buffer headBuffer
+			for i := int(next.Add(1)) - 1; i < len(files) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				f := files[i]
-				infos[i], _ = readInfo(f.path, f.id, f.cwd, opts.HideProgrammatic, buf)
+				infos[i], _ = readInfo(f.path, f.id, f.cwd, opts.HideProgrammatic, &buffer)
 			}
-			return ctx.Err()
 		})
 	}
-	if err := group.Wait(); err != nil {
+	if wait.Wait(); ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return slices.DeleteFunc(infos, func(i SessionInfo) bool { return i.SessionID == "" }), nil
 }
 
+// readDir reads a folder in any order; the list is sorted by time at its end.
+// A folder that is gone since, or not ours to read, has nothing in it.
+func readDir(folder string) []os.DirEntry {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(-1) // what was read before a failure counts
+	return entries
+}
+
 // readInfo reads one transcript; the zero SessionInfo is one to leave out.
-func readInfo(path, id, cwd string, hideProgrammatic bool, buf *[]byte) (SessionInfo, error) {
-	head, grown, err := readHead(path, *buf)
-	*buf = grown
+func readInfo(path, id, cwd string, hideProgrammatic bool, buffer *headBuffer) (SessionInfo, error) {
+	head, err := buffer.readHead(path)
 	if err != nil {
 		return SessionInfo{}, err
 	}
@@ -226,7 +231,7 @@ func GetSessionInfo(ctx context.Context, id string, opts *SessionOptions) (Sessi
 	if !isRegular(path) {
 		return SessionInfo{}, notFound(id)
 	}
-	info, err := readInfo(path, id, place.cwd, false, new([]byte))
+	info, err := readInfo(path, id, place.cwd, false, new(headBuffer))
 	if err != nil {
 		return SessionInfo{}, fmt.Errorf("read session %s: %w", id, err)
 	}
