@@ -49,6 +49,7 @@ func (l *Log) Enter(ctx context.Context, a Arrival) (*Entered, error) {
 		c, err := l.Append(ctx, e.decide)
 		switch {
 		case err != nil:
+			e.abandon()
 			e.withdraw(ctx)
 			return nil, err
 		case e.attached != nil && e.attached.End != 0:
@@ -211,6 +212,15 @@ func (e *entry) wait(ctx context.Context, more <-chan struct{}) error {
 	return nil
 }
 
+// abandon gives back a turn that began although its append failed: the put had
+// landed and another reader folded it. Kept, it would be renewed for ever.
+func (e *entry) abandon() {
+	if t := e.turn; t != nil && t.begun() {
+		_ = t.Break("interrupted") // else the lease runs out
+		t.Release()
+	}
+}
+
 // withdraw leaves the queue. It must not wait for the caller's context, which
 // is often the reason.
 func (e *entry) withdraw(ctx context.Context) {
@@ -259,6 +269,13 @@ func (t *Turn) start(c *Chunk) {
 	}
 	t.log.local[c.N] = t.cancel
 	t.renewer = t.log.renew(turnLease(t.log.ID), c.N, func() { t.cancel(ErrTurnLost) })
+}
+
+// begun reports whether the turn's first chunk was folded here.
+func (t *Turn) begun() bool {
+	t.log.mu.Lock()
+	defer t.log.mu.Unlock()
+	return t.ctx != nil
 }
 
 // Context ends when the turn is lost; its cause says why, ready to be shown.

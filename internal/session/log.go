@@ -123,6 +123,10 @@ func (l *Log) Append(ctx context.Context, decide func(s *State) (Draft, error)) 
 		}
 		won, err := w.put(context.WithoutCancel(ctx), c, draft.Lists)
 		if err != nil {
+			// The put may still land. Then the chunk is nobody's: the caller is gone.
+			l.mu.Lock()
+			l.pendingCommit = nil
+			l.mu.Unlock()
 			return nil, err
 		}
 		if won {
