@@ -51,7 +51,7 @@ func TestTheLogLineOfACallTellsItsOutcome(t *testing.T) {
 	s, log := start(t, setup{}).logged()
 	d := s.open(s.profile(nil), `{}`)
 	d.fault("session.nope", `{}`)
-	eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), `"rpc":"session.nope","rpc_error":-32601`) })
+	eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), `"rpc":"unknown","rpc_error":-32601`) })
 	d.fault("session.cancelSubagent", `{}`)
 	eventually(t, "it is logged", func() bool {
 		return strings.Contains(log.String(), `"rpc":"session.cancelSubagent","rpc_error":-32602`)
