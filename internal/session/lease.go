@@ -64,10 +64,13 @@ func (r *renewer) stop() {
 func (l *Log) keepLease(ctx context.Context, key table.Key, own lease) error {
 	var version int64
 	known := false
+	third := l.store.opts.Lease / 3
+	wait := third
 	for {
-		if err := sleep(ctx, l.store.opts.Lease/3); err != nil {
+		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
+		wait = third / 5 // until a renewal has landed
 		if !known {
 			items, err := l.store.table.Get(ctx, key)
 			if err != nil {
@@ -81,7 +84,7 @@ func (l *Log) keepLease(ctx context.Context, key table.Key, own lease) error {
 		v, err := l.store.table.Put(ctx, table.Op{Key: key, Body: MarshalJSON(own), If: ifVersion(version), Expires: l.store.now().Add(24 * time.Hour)})
 		switch {
 		case err == nil:
-			version = v
+			version, wait = v, third
 		case errors.Is(err, table.ErrCondition):
 			// Another process claimed it, or an answer of ours was lost.
 			items, err := l.store.table.Get(ctx, key)
@@ -198,11 +201,29 @@ func (o *observer) look(ctx context.Context, own int64) error {
 		if items[i].Version != g.version {
 			g.version, g.since = items[i].Version, time.Now()
 		}
-		if m == turn.ID && o.still(m) {
+		if m == turn.ID && o.still(m) && o.nextInLine(own) {
 			o.claim(ctx, turn, items[i])
 		}
 	}
 	return nil
+}
+
+// nextInLine reports whether nobody alive is ahead of the waiter at own, or of
+// an arrival. Only then may the turn's lease be claimed: each claim looks like a
+// sign of life to everybody else, and one from behind would hold up the head.
+func (o *observer) nextInLine(own int64) (next bool) {
+	o.log.View(func(s *State) {
+		for _, w := range s.Queue {
+			if w.Pos == own {
+				break
+			}
+			if !o.deadWaiter(w) {
+				return
+			}
+		}
+		next = true
+	})
+	return next
 }
 
 // note starts or restarts the watch over a mark.
@@ -223,6 +244,9 @@ func (o *observer) still(pos int64) bool {
 // claim takes the lease, so that its owner learns of it at its next renewal and
 // no second observer breaks the turn.
 func (o *observer) claim(ctx context.Context, t TurnState, it table.Item) {
+	if last, ok := o.claimed[t.ID]; ok && last == t.Last {
+		return
+	}
 	body := MarshalJSON(lease{Ref: t.ID, Boot: o.log.store.boot})
 	v, err := o.log.store.table.Put(ctx, table.Op{Key: it.Key, Body: body, If: ifVersion(it.Version), Expires: o.log.store.now().Add(24 * time.Hour)})
 	if err == nil {
