@@ -35,6 +35,8 @@ func streamOf(size int) []byte {
 
 // BenchmarkParse reads stream-json into messages on one core. The goal is
 // 200 MB/s.
+//
+// Spec: wire; speed
 func BenchmarkParse(b *testing.B) {
 	data := streamOf(16 << 20)
 	b.SetBytes(int64(len(data)))
@@ -77,6 +79,8 @@ func sessionFolder(t testing.TB, n int) (config string) {
 // long that takes as plainly reading their heads and tails with as many
 // goroutines. The goal is 1.5. It compares the fastest of each: what else the
 // machine does only ever adds.
+//
+// Spec: ListSessions; speed
 func BenchmarkListSessions(b *testing.B) {
 	const n = 10_000
 	config := sessionFolder(b, n)
@@ -163,6 +167,8 @@ func bigSession(t testing.TB, size int) (config, id string) {
 
 // BenchmarkImport imports a session of 100 MB and reports the heap's peak. The
 // goal is 64 MB.
+//
+// Spec: ImportSessionToStore; speed
 func BenchmarkImport(b *testing.B) {
 	const size = 100 << 20
 	config, id := bigSession(b, size)
@@ -208,6 +214,8 @@ func peakDuring(f func()) uint64 {
 
 // BenchmarkMirror reports what mirroring a frame costs, and which share that is
 // of a session in which a frame comes every 50 ms. The goal is 2 %.
+//
+// Spec: mirror; speed
 func BenchmarkMirror(b *testing.B) {
 	entry, err := json.Marshal(map[string]any{"type": "user", "uuid": "u", "message": strings.Repeat("x", 4000)})
 	require.NoError(b, err)

@@ -34,6 +34,7 @@ func calculator() *LocalMCPServer {
 	)
 }
 
+// Spec: can_use_tool; hook_callback; mcp_message; NewMCPServer and Tool
 func TestCallbacksAnswerClaude(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "ask", "CHILD_DIALOG=1")
@@ -99,6 +100,7 @@ func TestCallbacksAnswerClaude(t *testing.T) {
 	require.Contains(t, gjson.Get(result.Result, "noserver.error").Str, "Options.MCPServers")
 }
 
+// Spec: NewMCPServer and Tool
 func TestToolOptionsReachTheSchema(t *testing.T) {
 	t.Parallel()
 	tool := Tool("find", "finds", func(context.Context, struct{}) (string, error) { return "", nil })
@@ -119,6 +121,7 @@ func TestToolOptionsReachTheSchema(t *testing.T) {
 	require.Equal(t, true, list.Tools[0].Meta["anthropic/alwaysLoad"])
 }
 
+// Spec: NewMCPServer and Tool
 func TestOneServerServesManyQueries(t *testing.T) {
 	t.Parallel()
 	server := calculator()
@@ -134,6 +137,7 @@ func TestOneServerServesManyQueries(t *testing.T) {
 	}
 }
 
+// Spec: NewMCPServer and Tool
 func TestToolThatCannotBeDescribedPanicsAtOnce(t *testing.T) {
 	t.Parallel()
 	require.Panics(t, func() {
@@ -141,6 +145,7 @@ func TestToolThatCannotBeDescribedPanicsAtOnce(t *testing.T) {
 	})
 }
 
+// Spec: can_use_tool
 func TestWithdrawnRequestCancelsItsCallback(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "withdraw")
@@ -156,6 +161,7 @@ func TestWithdrawnRequestCancelsItsCallback(t *testing.T) {
 	require.ErrorIs(t, <-cancelled, errWithdrawn)
 }
 
+// Spec: Close; can_use_tool
 func TestClosingCancelsCallbacks(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "ask")

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// Spec: ParseDirectConnectURL
 func TestParseDirectConnectURL(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]DirectConnectTarget{
@@ -124,6 +125,7 @@ func (s *directServer) target() DirectConnectTarget {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// Spec: DirectConnect
 func TestDirectConnectQuery(t *testing.T) {
 	t.Parallel()
 	s := newDirectServer(t)
@@ -144,6 +146,7 @@ func TestDirectConnectQuery(t *testing.T) {
 	require.Equal(t, []string{"ses/1"}, s.deleted)
 }
 
+// Spec: DeleteSessionOnClose
 func TestDirectConnectDelete(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -178,6 +181,7 @@ func TestDirectConnectDelete(t *testing.T) {
 	}
 }
 
+// Spec: DeleteSessionOnClose
 func TestDirectConnectPeerThatClosesIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newDirectServer(t)
@@ -192,6 +196,7 @@ func TestDirectConnectPeerThatClosesIsLeftAlone(t *testing.T) {
 	require.Empty(t, s.deleted)
 }
 
+// Spec: DirectConnect
 func TestDirectConnectFailuresAreTyped(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, body string) func(http.ResponseWriter) {
@@ -237,6 +242,7 @@ func TestDirectConnectFailuresAreTyped(t *testing.T) {
 	})
 }
 
+// Spec: reconnects
 func TestDirectConnectReconnectsWhenAskedTo(t *testing.T) {
 	t.Parallel()
 	s := newDirectServer(t)

@@ -14,6 +14,8 @@ import (
 
 // The table of names in the package documentation must have every name of the
 // JavaScript SDK, no empty cell, and only Go names that exist.
+//
+// Spec: names of the JavaScript SDK
 func TestTableOfNamesIsWhole(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("doc.go")

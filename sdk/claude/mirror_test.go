@@ -63,6 +63,7 @@ func mirrorFrame(session string, n, size int) []byte {
 		session, strings.Join(entries, ",")))
 }
 
+// Spec: mirror; eager flush
 func TestMirrorBatches(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -99,6 +100,7 @@ func TestMirrorBatches(t *testing.T) {
 	}
 }
 
+// Spec: mirror
 func TestMirrorCountsUTF16Units(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"abc": 3, "é": 1, "日本": 2, "🎉": 2, "\xff": 1, "": 0} {
@@ -106,6 +108,7 @@ func TestMirrorCountsUTF16Units(t *testing.T) {
 	}
 }
 
+// Spec: mirror
 func TestMirrorKeysFilesOfSubagents(t *testing.T) {
 	t.Parallel()
 	key, ok := keyOfFile("/c/projects", "/c/projects/-w/id/subagents/w/agent-a.jsonl")
@@ -113,6 +116,7 @@ func TestMirrorKeysFilesOfSubagents(t *testing.T) {
 	require.Equal(t, SessionKey{ProjectKey: "-w", SessionID: "id", Subpath: "subagents/w/agent-a"}, key)
 }
 
+// Spec: mirror; mirror_error
 func TestMirrorRetries(t *testing.T) {
 	t.Parallel()
 	down := errors.New("store is down")
@@ -163,6 +167,7 @@ func failFirst(n int, err error) func(int) error {
 	}
 }
 
+// Spec: mirror
 func TestMirrorKeepsOrderWhileADrainRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,6 +184,7 @@ func TestMirrorKeepsOrderWhileADrainRuns(t *testing.T) {
 
 const mirroredSession = "11111111-2222-4333-8444-555555555555"
 
+// Spec: mirror
 func TestQueryMirrorsToTheStore(t *testing.T) {
 	t.Parallel()
 	store := &InMemoryStore{}
@@ -206,6 +212,7 @@ func TestQueryMirrorsToTheStore(t *testing.T) {
 	require.Equal(t, []string{"subagents/agent-a"}, subpaths)
 }
 
+// Spec: mirror_error
 func TestMirrorFailureBecomesAMessage(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "mirror")
@@ -222,6 +229,7 @@ func TestMirrorFailureBecomesAMessage(t *testing.T) {
 	require.Positive(t, failures)
 }
 
+// Spec: resume from a store
 func TestResumeFromStoreUsesATemporaryTree(t *testing.T) {
 	t.Parallel()
 	store := &InMemoryStore{}
@@ -246,6 +254,7 @@ func TestResumeFromStoreUsesATemporaryTree(t *testing.T) {
 	require.Len(t, entries, 3, "frames from the temporary folder belong to the same session")
 }
 
+// Spec: resume from a store
 func TestMaterializedTree(t *testing.T) {
 	t.Parallel()
 	store := &InMemoryStore{}
@@ -279,6 +288,7 @@ func TestMaterializedTree(t *testing.T) {
 	require.NoFileExists(t, tree.dir+"/projects/evil.jsonl")
 }
 
+// Spec: resume from a store
 func TestStoreFailuresComeBeforeAnyProcess(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -309,6 +319,7 @@ func TestStoreFailuresComeBeforeAnyProcess(t *testing.T) {
 	})
 }
 
+// Spec: resume from a store; Close
 func TestClosingWhileTheStoreLoadsStartsNothing(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "mirror")
@@ -337,6 +348,7 @@ func (b brokenStore) Load(ctx context.Context, _ SessionKey) ([]Entry, error) {
 	return nil, b.err
 }
 
+// Spec: mirror_error
 func TestMirrorErrorMessageKeepsTheKey(t *testing.T) {
 	t.Parallel()
 	m, err := newMirrorError("u", SessionKey{ProjectKey: "p", SessionID: "s", Subpath: "x"}, errors.New("why"))

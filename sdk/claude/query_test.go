@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// Spec: Query
 func TestQueryWithTextEndsAfterItsResult(t *testing.T) {
 	t.Parallel()
 	st := Query(t.Context(), Text("hello"), childOptions(t, "echo"))
@@ -32,6 +33,7 @@ func TestQueryWithTextEndsAfterItsResult(t *testing.T) {
 	require.Error(t, err)
 }
 
+// Spec: Query
 func TestQueryWithSequenceAnswersEveryMessage(t *testing.T) {
 	t.Parallel()
 	seq := func(yield func(UserMessage) bool) {
@@ -50,6 +52,7 @@ func TestQueryWithSequenceAnswersEveryMessage(t *testing.T) {
 	require.Equal(t, []string{"done: one", "done: two"}, results)
 }
 
+// Spec: Query
 func TestConversationTakesMessagesTurnByTurn(t *testing.T) {
 	t.Parallel()
 	st := Query(t.Context(), Conversation(UserText("0")), childOptions(t, "echo"))
@@ -70,6 +73,7 @@ func TestConversationTakesMessagesTurnByTurn(t *testing.T) {
 	require.ErrorIs(t, st.Send(t.Context(), UserText("late")), ErrInputClosed)
 }
 
+// Spec: wire
 func TestUnknownMessagesAndNoiseAreNoErrors(t *testing.T) {
 	t.Parallel()
 	all := collect(t, Query(t.Context(), Text("go"), childOptions(t, "noise")))
@@ -81,6 +85,7 @@ func TestUnknownMessagesAndNoiseAreNoErrors(t *testing.T) {
 	require.Equal(t, "plain", all[1].(*AssistantMessage).Text())
 }
 
+// Spec: wire
 func TestLinesOfManyMegabytesArrive(t *testing.T) {
 	t.Parallel()
 	size := MaxLineBytes - 1000
@@ -89,6 +94,7 @@ func TestLinesOfManyMegabytesArrive(t *testing.T) {
 	require.True(t, bytes.HasSuffix(all[0].RawJSON(), []byte(`x"}}`)))
 }
 
+// Spec: wire
 func TestLineBeyondTheLimitIsAnError(t *testing.T) {
 	t.Parallel()
 	st := Query(t.Context(), Text("go"), childOptions(t, "long", fmt.Sprint("CHILD_SIZE=", MaxLineBytes+1)))
@@ -97,6 +103,7 @@ func TestLineBeyondTheLimitIsAnError(t *testing.T) {
 	<-st.Done()
 }
 
+// Spec: a child that exits non-zero
 func TestFailingChildIsAnErrorWithCodeAndStderr(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -118,6 +125,7 @@ func TestFailingChildIsAnErrorWithCodeAndStderr(t *testing.T) {
 	require.Greater(t, seen, 100<<10)
 }
 
+// Spec: options; EphemeralSession with a store
 func TestStartFailuresEndTheStream(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -161,6 +169,7 @@ func TestStartFailuresEndTheStream(t *testing.T) {
 	}
 }
 
+// Spec: cancellation
 func TestCancellationEndsTheQueryWithErrAborted(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the user left")
@@ -190,6 +199,8 @@ func TestCancellationEndsTheQueryWithErrAborted(t *testing.T) {
 
 // Every way out of a stream must end the whole process group, even one that
 // ignores SIGTERM and has a grandchild that holds the pipes.
+//
+// Spec: Close; nothing is left behind
 func TestEveryWayOutEndsTheProcessGroup(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(t *testing.T, st *Stream, cancel func()){
@@ -232,6 +243,7 @@ func TestEveryWayOutEndsTheProcessGroup(t *testing.T) {
 	}
 }
 
+// Spec: nothing is left behind
 func TestForgottenStreamIsEnded(t *testing.T) {
 	t.Parallel()
 	done := func() <-chan struct{} {
@@ -251,6 +263,7 @@ func TestForgottenStreamIsEnded(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 }
 
+// Spec: nothing is left behind
 func TestGrandchildThatHoldsThePipesDoesNotHoldTheStream(t *testing.T) {
 	t.Parallel()
 	all := collect(t, Query(t.Context(), Text("go"), childOptions(t, "litter")))
@@ -259,6 +272,7 @@ func TestGrandchildThatHoldsThePipesDoesNotHoldTheStream(t *testing.T) {
 	requireGone(t, pid)
 }
 
+// Spec: initialize; interrupt; set_model; set_permission_mode
 func TestControlRequestsReachClaude(t *testing.T) {
 	t.Parallel()
 	st := Query(t.Context(), Conversation(), childOptions(t, "echo"))
@@ -278,6 +292,7 @@ func TestControlRequestsReachClaude(t *testing.T) {
 	require.Equal(t, "mock", init.Models[0].Value)
 }
 
+// Spec: Close; set_model
 func TestControlRequestFailures(t *testing.T) {
 	t.Parallel()
 	t.Run("a refusal is typed", func(t *testing.T) {
@@ -310,6 +325,7 @@ func TestControlRequestFailures(t *testing.T) {
 	})
 }
 
+// Spec: options; wire
 func TestOptionsReachTheChild(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "report")

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// Spec: ListSessions
 func TestHeadAndTailOfFilesOfAnySize(t *testing.T) {
 	t.Parallel()
 	var buffer headBuffer // one for all: what an earlier file left must not show

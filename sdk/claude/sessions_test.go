@@ -35,6 +35,7 @@ func said(uuid, parent, kind, text string, more ...string) string {
 		p, kind, uuid, kind, text, strings.Join(more, ""))
 }
 
+// Spec: ListSessions; GetSessionInfo
 func TestSummaryOfASession(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -78,6 +79,7 @@ func TestSummaryOfASession(t *testing.T) {
 	}
 }
 
+// Spec: GetSessionMessages
 func TestConversationOfATranscript(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -111,6 +113,7 @@ func TestConversationOfATranscript(t *testing.T) {
 	}
 }
 
+// Spec: GetSessionMessages
 func TestParallelToolResultsAreAllThere(t *testing.T) {
 	t.Parallel()
 	call := func(uuid, parent string) string {
@@ -131,6 +134,8 @@ func TestParallelToolResultsAreAllThere(t *testing.T) {
 	require.Equal(t, []string{"a", "b1", "b2", "r1", "r2", "c"}, got)
 }
 
+// Spec: RenameSession; TagSession; DeleteSession; ForkSession
+// Spec: ImportSessionToStore; a store with Append and Load
 func TestSessionFunctionsRefuseBadInput(t *testing.T) {
 	t.Parallel()
 	opts := config(t, map[string][]string{"-p/" + sessionA: {said("a", "", "user", "x")}})
@@ -157,6 +162,7 @@ func TestSessionFunctionsRefuseBadInput(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// Spec: GetSessionInfo
 func TestUnreadableIsNotNotFound(t *testing.T) {
 	t.Parallel()
 	opts := config(t, map[string][]string{"-p/" + sessionA: {said("a", "", "user", "x")}})
@@ -167,6 +173,7 @@ func TestUnreadableIsNotNotFound(t *testing.T) {
 	require.NotErrorIs(t, err, ErrSessionNotFound)
 }
 
+// Spec: ImportSessionToStore
 func TestImportIsOrderedAndSafeToRepeat(t *testing.T) {
 	t.Parallel()
 	opts := config(t, map[string][]string{
@@ -199,6 +206,7 @@ func TestImportIsOrderedAndSafeToRepeat(t *testing.T) {
 	require.Len(t, entries, 6+4, "entries with a uuid are known")
 }
 
+// Spec: ImportSessionToStore
 func TestImportStopsAtAFailureAndKeepsWhatLanded(t *testing.T) {
 	t.Parallel()
 	opts := config(t, map[string][]string{"-p/" + sessionA: {"1", "2", "3", "4", "5"}})
@@ -213,6 +221,7 @@ func TestImportStopsAtAFailureAndKeepsWhatLanded(t *testing.T) {
 	require.Equal(t, []int{2, 2}, store.sizes())
 }
 
+// Spec: ImportSessionToStore; speed
 func TestImportOf100MBStaysUnder64MB(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 100 MB")
@@ -225,6 +234,7 @@ func TestImportOf100MBStaysUnder64MB(t *testing.T) {
 	require.Less(t, peak, uint64(64<<20))
 }
 
+// Spec: ListSessions; project folders
 func TestWorktreesShareSessions(t *testing.T) {
 	t.Parallel()
 	repo, err := filepath.EvalSymlinks(t.TempDir())

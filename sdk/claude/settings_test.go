@@ -18,6 +18,7 @@ func settingsPlace(t *testing.T) (opts *Options, write func(path, content string
 	return &Options{Dir: project, Env: []string{"HOME=" + home}}, write
 }
 
+// Spec: ResolveSettings
 func TestResolveSettingsMergesByTier(t *testing.T) {
 	t.Parallel()
 	opts, write := settingsPlace(t)
@@ -44,6 +45,7 @@ func TestResolveSettingsMergesByTier(t *testing.T) {
 	require.Equal(t, []string{"Local"}, r.PermissionRules("allow"))
 }
 
+// Spec: ResolveSettings
 func TestResolveSettingsSkipsWhatItCannotUse(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
@@ -63,6 +65,7 @@ func TestResolveSettingsSkipsWhatItCannotUse(t *testing.T) {
 	}
 }
 
+// Spec: ResolveSettings
 func TestResolveSettingsFindsMCPServers(t *testing.T) {
 	t.Parallel()
 	opts, write := settingsPlace(t)
@@ -78,6 +81,7 @@ func TestResolveSettingsFindsMCPServers(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "project", "b": "user", "c": "local", "d": "dynamic", "e": "dynamic"}, scopes)
 }
 
+// Spec: FilterEscalatingDefaultMode
 func TestFilterEscalatingDefaultMode(t *testing.T) {
 	t.Parallel()
 	all := []PermissionMode{PermissionDefault, PermissionAcceptEdits, PermissionBypass, PermissionPlan, PermissionDontAsk, PermissionAuto}
@@ -102,6 +106,7 @@ func TestFilterEscalatingDefaultMode(t *testing.T) {
 	}
 }
 
+// Spec: FilterEscalatingDefaultMode
 func TestFilterEscalatingDefaultModeObeysPolicy(t *testing.T) {
 	t.Parallel()
 	user := map[string]any{"permissions": map[string]any{"defaultMode": "bypassPermissions", "disableBypassPermissionsMode": "disable"}}

@@ -13,17 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Spec: store contract; InMemoryStore
 func TestInMemoryStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) claude.SessionStore { return &claude.InMemoryStore{} })
 }
 
+// Spec: store contract; FileStore
 func TestFileStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) claude.SessionStore { return claude.NewFileStore(t.TempDir()) })
 }
 
 // Two stores on one folder stand for two processes.
+//
+// Spec: FileStore
 func TestFileStoresOfTwoProcessesShareAFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,6 +43,7 @@ func TestFileStoresOfTwoProcessesShareAFolder(t *testing.T) {
 	require.Len(t, entries, 20)
 }
 
+// Spec: FileStore
 func TestFileStoreDropsALineThatACrashCutOff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -61,6 +66,7 @@ func TestFileStoreDropsALineThatACrashCutOff(t *testing.T) {
 	require.Equal(t, "{\"uuid\":\"a\"}\n{\"uuid\":\"b\"}\n", string(data))
 }
 
+// Spec: FileStore
 func TestFileStoreBringsALateSummaryUpToDate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,6 +85,7 @@ func TestFileStoreBringsALateSummaryUpToDate(t *testing.T) {
 	require.Equal(t, "new", data.Tag)
 }
 
+// Spec: FileStore
 func TestFileStoreKeysCannotLeadOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -100,6 +107,7 @@ func TestFileStoreKeysCannotLeadOut(t *testing.T) {
 	require.Len(t, found, 1)
 }
 
+// Spec: FileStore
 func TestFileStoreRefusesWhatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	s := claude.NewFileStore(t.TempDir())

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Spec: Startup
 func TestWarmAnswersOneQuery(t *testing.T) {
 	t.Parallel()
 	cleaned := 0
@@ -27,6 +28,7 @@ func TestWarmAnswersOneQuery(t *testing.T) {
 	require.Equal(t, 1, cleaned)
 }
 
+// Spec: Startup; Close
 func TestWarmClosesUnused(t *testing.T) {
 	t.Parallel()
 	opts := childOptions(t, "echo")
@@ -42,6 +44,7 @@ func TestWarmClosesUnused(t *testing.T) {
 	require.Equal(t, 1, cleaned)
 }
 
+// Spec: Startup; cancellation
 func TestWarmQueryEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w, err := Startup(t.Context(), childOptions(t, "echo"), 0)
@@ -55,6 +58,7 @@ func TestWarmQueryEndsWithItsContext(t *testing.T) {
 	<-st.Done()
 }
 
+// Spec: Startup
 func TestStartupFailures(t *testing.T) {
 	t.Parallel()
 	t.Run("takes too long", func(t *testing.T) {

@@ -179,8 +179,8 @@ func (f *folder) env() []string {
 // seeds are fixed, so that a failure stays; add one when a folder found a bug.
 var seeds = []uint64{1, 2, 3, 4, 5, 6, 7, 8}
 
-// Spec: session API and subagent API, the same answers as the JavaScript SDK
-// on the same folder.
+// Spec: ListSessions; GetSessionInfo; GetSessionMessages; ListSubagents
+// Spec: GetSubagentMessages; agreement with the JavaScript SDK
 func TestSameAnswersAsTheJavaScriptSDKOnGeneratedFolders(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds {

@@ -76,8 +76,8 @@ func sameLines(t *testing.T, want, got string) {
 	}
 }
 
-// Spec: RenameSession, TagSession, ForkSession, DeleteSession leave the same
-// files as the JavaScript SDK.
+// Spec: RenameSession; TagSession; ForkSession; DeleteSession
+// Spec: agreement with the JavaScript SDK
 func TestMutationsLeaveTheSameFilesAsTheJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds[:4] {
@@ -172,7 +172,8 @@ func transcript(t *testing.T, config, id string) string {
 	return string(data)
 }
 
-// Spec: FoldSessionSummary and ImportSessionToStore.
+// Spec: FoldSessionSummary; ImportSessionToStore
+// Spec: agreement with the JavaScript SDK
 func TestImportAndFoldGiveTheSameAsTheJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds[:4] {
@@ -229,7 +230,7 @@ func TestImportAndFoldGiveTheSameAsTheJavaScriptSDK(t *testing.T) {
 	}
 }
 
-// Spec: project folders have the same names.
+// Spec: project folders; agreement with the JavaScript SDK
 func TestProjectKeysAreThoseOfTheJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	dirs := []string{"/tmp", "/", "/a.b c_d-é", "/cafe\u0301", "/日本/🎉", "/" + strings.Repeat("l", 199), "/" + strings.Repeat("l", 200),

@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Spec: constants.
+// Spec: constants; agreement with the JavaScript SDK
 func TestConstantsAreThoseOfTheJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	var theirs struct {
@@ -41,8 +41,10 @@ for await (const line of rl.createInterface({input: process.stdin})) {
 }
 `
 
-// Spec: options. Both SDKs must start claude with the same arguments and
+// Both SDKs must start claude with the same arguments and
 // initialise it with the same request.
+//
+// Spec: options; initialize; agreement with the JavaScript SDK
 func TestOptionsReachClaudeAsFromTheJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	id := "11111111-2222-4333-8444-555555555555"

@@ -30,7 +30,8 @@ func adder() *claude.LocalMCPServer {
 		}))
 }
 
-// Spec: Query, in-process MCP, can_use_tool, hook_callback, mcp_message.
+// Spec: Query; NewMCPServer and Tool; can_use_tool; hook_callback
+// Spec: mcp_message; agreement with the binary
 func TestToolCallThroughInProcessServerWithPermissionAndHooks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -97,7 +98,7 @@ func initOf(t *testing.T, all []claude.Message) claude.Init {
 	return claude.Init{}
 }
 
-// Spec: can_use_tool denies.
+// Spec: can_use_tool; agreement with the binary
 func TestDeniedToolDoesNotRun(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -115,7 +116,7 @@ func TestDeniedToolDoesNotRun(t *testing.T) {
 	require.Contains(t, calls[len(calls)-1].body, "nobody writes here")
 }
 
-// Spec: a permission callback may change the input.
+// Spec: can_use_tool; agreement with the binary
 func TestAllowedToolRunsWithUpdatedInput(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -133,7 +134,7 @@ func TestAllowedToolRunsWithUpdatedInput(t *testing.T) {
 	require.Equal(t, "changed", string(written))
 }
 
-// Spec: interrupt.
+// Spec: interrupt; agreement with the binary
 func TestInterruptInTheMiddleOfATurn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -159,7 +160,7 @@ func TestInterruptInTheMiddleOfATurn(t *testing.T) {
 	<-st.Done()
 }
 
-// Spec: set_model takes effect in the current turn's next round trip.
+// Spec: set_model; agreement with the binary
 func TestSetModelAppliesToTheNextRoundTripOfTheTurn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -177,7 +178,7 @@ func TestSetModelAppliesToTheNextRoundTripOfTheTurn(t *testing.T) {
 	require.Contains(t, calls[len(calls)-1].model, "opus")
 }
 
-// Spec: set_permission_mode.
+// Spec: set_permission_mode; agreement with the binary
 func TestSetPermissionModeIsAnsweredWithTheMode(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -195,7 +196,9 @@ func TestSetPermissionModeIsAnsweredWithTheMode(t *testing.T) {
 	<-st.Done()
 }
 
-// Spec: streaming input; the stream ends by itself after the last result.
+// The stream ends by itself after the last result.
+//
+// Spec: Query; agreement with the binary
 func TestSequenceEndsWhenEverythingIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -216,7 +219,7 @@ func TestSequenceEndsWhenEverythingIsAnswered(t *testing.T) {
 	require.Contains(t, said, "two")
 }
 
-// Spec: cancellation; ErrAborted.
+// Spec: cancellation; agreement with the binary
 func TestCancellationEndsClaude(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -229,7 +232,7 @@ func TestCancellationEndsClaude(t *testing.T) {
 	<-st.Done()
 }
 
-// Spec: wire; partial messages.
+// Spec: wire; agreement with the binary
 func TestPartialMessagesCarryTheTextAsItComes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -245,7 +248,9 @@ func TestPartialMessagesCarryTheTextAsItComes(t *testing.T) {
 	require.Equal(t, "ok: hi", text)
 }
 
-// Spec: a failed query is a result and an exit error.
+// A failed query is a result and an exit error.
+//
+// Spec: a child that exits non-zero; agreement with the binary
 func TestResumeOfUnknownSessionFails(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -259,7 +264,7 @@ func TestResumeOfUnknownSessionFails(t *testing.T) {
 	require.ErrorAs(t, err, &exit)
 }
 
-// Spec: options; agents, forwarded subagent text with its parent.
+// Spec: options; agreement with the binary
 func TestSubagentTextIsForwardedWithItsParent(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -27,7 +27,8 @@ func (p *place) settings(t *testing.T) {
 	p.write(t, filepath.Join(p.project, ".claude", "settings.local.json"), `{"outputStyle":"Explanatory","permissions":{"allow":["Edit"]}}`)
 }
 
-// Spec: resolveSettings and filterEscalatingDefaultMode.
+// Spec: ResolveSettings; FilterEscalatingDefaultMode
+// Spec: agreement with the JavaScript SDK
 func TestResolveSettingsAgreesWithTheJavaScriptSDK(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -72,7 +73,7 @@ func TestResolveSettingsAgreesWithTheJavaScriptSDK(t *testing.T) {
 	}
 }
 
-// Spec: resolveSettings against what the binary itself reports.
+// Spec: ResolveSettings; agreement with the binary
 func TestResolveSettingsAgreesWithTheBinary(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

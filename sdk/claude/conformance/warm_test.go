@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Spec: startup → WarmQuery.
+// Spec: Startup; agreement with the binary
 func TestWarmStartAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -24,6 +24,8 @@ func TestWarmStartAnswers(t *testing.T) {
 
 // BenchmarkWarmStart compares the time from prompt to result with and without
 // a warm start, and reports how many times faster warm is.
+//
+// Spec: Startup; speed
 func BenchmarkWarmStart(b *testing.B) {
 	p := newPlace(b)
 	var cold, warm time.Duration
