@@ -1,12 +1,12 @@
 # The judges of sdk/claude: the claude binary and the JavaScript SDK, from npm,
-# in an ignored folder. Everything else runs offline.
+# in an ignored folder, and DynamoDB's emulator. Everything else runs offline.
 
 CLAUDE_PACKAGES ?= $(CURDIR)/.build/claude
 
 .PHONY: test-claude bench-claude
 
 ## test-claude: test sdk/claude against the real claude binary and the JavaScript SDK
-test-claude: $(CLAUDE_PACKAGES)/.installed
+test-claude: $(CLAUDE_PACKAGES)/.installed ministack-install
 	CLAUDE_PACKAGES=$(CLAUDE_PACKAGES) go test -tags claude -timeout 10m ./sdk/claude/conformance
 
 ## bench-claude: the benchmarks of sdk/claude, with a warm against a cold start

@@ -3,15 +3,15 @@
 package conformance
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/lambae/lambae/sdk/claude"
 	"github.com/stretchr/testify/require"
 )
 
-// Spec: resume, fork session, continue; session functions on claude's own files.
+// Spec: options; ListSessions; GetSessionInfo; GetSessionMessages
+// Spec: RenameSession; TagSession; ForkSession; DeleteSession
+// Spec: agreement with the binary
 func TestResumeForkAndContinueOnClaudesOwnFiles(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -78,45 +78,7 @@ func conversation(t *testing.T, id string, opts claude.SessionOptions) []string 
 	return texts
 }
 
-// Spec: resume from a store, in a home that has never seen the session.
-func TestStoreBackedSessionResumesInAnEmptyHome(t *testing.T) {
-	t.Parallel()
-	store := &claude.InMemoryStore{}
-	p := newPlace(t)
-	opts := p.options(t)
-	opts.SessionStore = store
-	_, first := run(t, claude.Query(t.Context(), claude.Text("remember this"), opts))
-	stored := claude.SessionOptions{Store: store, Dir: p.project}
-	require.Equal(t, []string{"remember this", "ok: remember this"}, conversation(t, first.SessionID, stored))
-
-	require.NoError(t, os.RemoveAll(p.home))
-	require.NoError(t, os.MkdirAll(p.config, 0o700))
-	opts = p.options(t)
-	opts.SessionStore, opts.Resume = store, first.SessionID
-	all, second := run(t, claude.Query(t.Context(), claude.Text("what was it?"), opts))
-	require.Equal(t, first.SessionID, second.SessionID)
-	calls := p.model.mainCalls()
-	require.Contains(t, calls[len(calls)-1].body, "remember this")
-	require.Equal(t, []string{"remember this", "ok: remember this", "what was it?", "ok: what was it?"},
-		conversation(t, first.SessionID, stored))
-	for _, m := range all {
-		if system, ok := m.(*claude.SystemMessage); ok {
-			failure, failed := system.MirrorError()
-			require.False(t, failed, failure.Error)
-		}
-	}
-	left, err := filepath.Glob(filepath.Join(p.config, "projects", "*", "*.jsonl"))
-	require.NoError(t, err)
-	require.Empty(t, left, "the resumed session ran in a temporary folder")
-
-	opts = p.options(t)
-	opts.SessionStore, opts.Continue = store, true
-	_, third := run(t, claude.Query(t.Context(), claude.Text("and again"), opts))
-	require.Equal(t, first.SessionID, third.SessionID)
-	require.Len(t, conversation(t, first.SessionID, stored), 6)
-}
-
-// Spec: importer, on claude's own files; then resume from what was imported.
+// Spec: ImportSessionToStore; resume from a store; agreement with the binary
 func TestImportedSessionResumes(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -5,38 +5,25 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/lambae/lambae/internal/table/tabletest/ministack"
 	"github.com/lambae/lambae/sdk/claude"
 	"github.com/lambae/lambae/sdk/claude/dynamostore"
 	"github.com/lambae/lambae/sdk/claude/storetest"
 	"github.com/stretchr/testify/require"
 )
 
-// endpointVariable names the emulator that a test run has started.
-const endpointVariable = "LAMBAE_TEST_DYNAMODB"
-
 func table(t *testing.T) (*dynamodb.Client, string) {
-	endpoint := os.Getenv(endpointVariable)
-	if endpoint == "" {
-		t.Skipf("no DynamoDB to test with: set %s to the URL of an emulator, or run `make unit`", endpointVariable)
-	}
-	db := dynamodb.New(dynamodb.Options{
-		BaseEndpoint: &endpoint, Region: "us-east-1",
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		}),
-	})
-	name := "claude-" + rand.Text()
+	db, name := ministack.Client(ministack.Endpoint(t)), ministack.TableName()
 	require.NoError(t, dynamostore.CreateTable(t.Context(), db, name))
 	require.NoError(t, dynamostore.CreateTable(t.Context(), db, name), "a second time changes nothing")
 	return db, name
 }
 
+// Spec: store contract; DynamoDB store
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	db, name := table(t)
@@ -44,6 +31,8 @@ func TestStoreKeepsTheContract(t *testing.T) {
 }
 
 // Several stores on one table stand for processes on several machines.
+//
+// Spec: DynamoDB store
 func TestStoresOfSeveralProcessesShareASession(t *testing.T) {
 	t.Parallel()
 	db, name := table(t)
@@ -73,6 +62,7 @@ func TestStoresOfSeveralProcessesShareASession(t *testing.T) {
 	require.JSONEq(t, string(claude.FoldSessionSummary(nil, key, entries, 0).Data), string(summaries[0].Data))
 }
 
+// Spec: DynamoDB store
 func TestEntriesOfAnySize(t *testing.T) {
 	t.Parallel()
 	db, name := table(t)
@@ -99,6 +89,7 @@ func TestEntriesOfAnySize(t *testing.T) {
 	require.Empty(t, left.Items, "parts go with the session")
 }
 
+// Spec: DynamoDB store
 func TestPagesOfAnySize(t *testing.T) {
 	t.Parallel()
 	db, name := table(t)
@@ -117,6 +108,7 @@ func TestPagesOfAnySize(t *testing.T) {
 	require.Len(t, got, n)
 }
 
+// Spec: DynamoDB store
 func TestAppendRefusesWhatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	db, name := table(t)
