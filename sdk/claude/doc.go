@@ -38,6 +38,12 @@
 // [FileStore] and package dynamostore are stores; package storetest checks
 // others.
 //
+// No store keeps its entries behind lambae's HTTP API, because nothing there
+// could hold them: a client sends messages, which a model then answers, and the
+// server alone writes the log that it reads back. What stands in for one is the
+// storage that lambae itself runs on: package dynamostore beside a deployment,
+// in a table of its own in the same account, and [FileStore] on a laptop.
+//
 // # From JavaScript to Go
 //
 //	JavaScript                          Go
