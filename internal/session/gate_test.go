@@ -139,7 +139,12 @@ func playGate(t *testing.T, seed uint64, f faults, processes int, plans []plan, 
 					mu.Lock()
 					acked[name] = true
 					mu.Unlock()
-				case dies, errors.Is(err, errNetwork):
+				case dies:
+				case errors.Is(err, errNetwork):
+					// Its put may have landed all the same; nobody runs what it began.
+					mu.Lock()
+					mortal[p.key] = true
+					mu.Unlock()
 				case errors.Is(err, ErrTurnLost):
 					report("%s: lost a turn while it was alive", name)
 				default:
