@@ -120,6 +120,10 @@ func (c *child) drain() { _, _ = io.Copy(io.Discard, c.in) }
 func playChild(part string) {
 	c := &child{in: bufio.NewReaderSize(os.Stdin, 1<<20), args: os.Args[1:]}
 	switch part {
+	case "brief": // ends as soon as it has answered
+		c.handshake()
+	case "silent": // ends in place of an answer
+		c.until("control_request")
 	case "echo": // answers every message with its text until the input ends
 		c.handshake()
 		for {

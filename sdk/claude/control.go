@@ -100,6 +100,9 @@ func (c *controller) reason() error {
 	return c.closed
 }
 
+// errEnded is why nothing is answered any more when claude ended by itself.
+var errEnded = fmt.Errorf("claude has ended; set Options.Stderr to see what it printed: %w", ErrClosed)
+
 // answered hands a response of claude to the call that waits for it.
 func (c *controller) answered(line []byte) {
 	var r controlResponse

@@ -100,6 +100,10 @@ func send(ctx context.Context, c *websocket.Conn, text string) {
 	_ = c.Write(ctx, websocket.MessageText, []byte(text))
 }
 
+func answerControl(ctx context.Context, c *websocket.Conn, request gjson.Result) {
+	send(ctx, c, `{"type":"control_response","response":{"subtype":"success","request_id":"`+request.Get("request_id").Str+`","response":{}}}`+"\n")
+}
+
 // playDirect answers the handshake and every message, in pieces that do not
 // end where lines do.
 func playDirect(ctx context.Context, _ int, c *websocket.Conn) {
@@ -111,7 +115,7 @@ func playDirect(ctx context.Context, _ int, c *websocket.Conn) {
 		line := gjson.ParseBytes(data)
 		switch line.Get("type").Str {
 		case "control_request":
-			send(ctx, c, `{"type":"control_response","response":{"subtype":"success","request_id":"`+line.Get("request_id").Str+`","response":{}}}`+"\n")
+			answerControl(ctx, c, line)
 		case "user":
 			send(ctx, c, "{broken\n\n"+`{"type":"assistant","message":{"content":`)
 			send(ctx, c, `"over the wire"}}`+"\n"+`{"type":"result","subtype":"success","result":"done"}`+"\n"+`{"type":"assistant","message":`)
@@ -181,13 +185,16 @@ func TestDirectConnectDelete(t *testing.T) {
 	}
 }
 
-// Spec: DeleteSessionOnClose
+// The peer closes right behind its answer to the handshake, which counts.
+//
+// Spec: DeleteSessionOnClose; initialize
 func TestDirectConnectPeerThatClosesIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newDirectServer(t)
-	s.serve = func(ctx context.Context, n int, c *websocket.Conn) {
-		go playDirect(ctx, n, c)
-		time.Sleep(50 * time.Millisecond)
+	s.serve = func(ctx context.Context, _ int, c *websocket.Conn) {
+		if _, data, err := c.Read(ctx); err == nil {
+			answerControl(ctx, c, gjson.ParseBytes(data))
+		}
 		_ = c.Close(websocket.StatusNormalClosure, "bye")
 	}
 	c, err := DirectConnect(t.Context(), s.target(), &DirectConnectOptions{DeleteSessionOnClose: true, Logger: quiet()})

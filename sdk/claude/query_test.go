@@ -134,6 +134,7 @@ func TestStartFailuresEndTheStream(t *testing.T) {
 		want   string
 	}{
 		"child dies at once":       {part: "dead", want: "claude exited with code 3: cannot start"},
+		"child ends well at once":  {part: "silent", want: "claude has ended; set Options.Stderr"},
 		"handshake is refused":     {part: "refuse", want: "initialize claude: claude refused initialize: bad options"},
 		"no executable":            {part: "echo", change: func(o *Options) { o.Executable = "/nowhere/claude" }, want: "executable not found"},
 		"no working directory":     {part: "echo", change: func(o *Options) { o.Dir = "/nowhere/at/all" }, want: "working directory"},
@@ -167,6 +168,16 @@ func TestStartFailuresEndTheStream(t *testing.T) {
 			require.Error(t, st.SetModel(t.Context(), "m"))
 		})
 	}
+}
+
+// Spec: initialize
+func TestAnswerJustBeforeTheEndCounts(t *testing.T) {
+	t.Parallel()
+	st := Query(t.Context(), Conversation(), childOptions(t, "brief"))
+	require.Empty(t, collect(t, st))
+	init, err := st.Initialization(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "mock", init.Models[0].Value)
 }
 
 // Spec: cancellation

@@ -87,11 +87,19 @@ func (s *session) run(ctx context.Context, request initializeRequest, open func(
 	}
 	if err == nil {
 		close(s.started)
-		go s.handshake(request)
+		handshaken := make(chan struct{})
+		go func() {
+			defer close(handshaken)
+			s.handshake(request)
+		}()
 		err = s.read()
 		s.transport.Close() // for a child that closed its output and stays
 		s.exit = s.transport.Wait()
-		err = cmp.Or(err, s.exit)
+		if err = cmp.Or(err, s.exit); err == nil {
+			// An answer may have come just before the end: it counts. None will come.
+			s.control.close(errEnded)
+			<-handshaken
+		}
 	} else {
 		close(s.started)
 	}
@@ -100,9 +108,6 @@ func (s *session) run(ctx context.Context, request initializeRequest, open func(
 
 // finish lets go of everything, tells the consumer, and ends.
 func (s *session) finish(err error) {
-	if err == nil && !s.isInitialized() {
-		err = errors.New("claude ended before it was ready; set Options.Stderr to see what it printed")
-	}
 	s.failOnce.Do(func() { s.failure = err })
 	s.setInitialized(nil, cmp.Or(s.failure, ErrClosed))
 	s.shut(ErrClosed)
@@ -204,15 +209,6 @@ func (s *session) setInitialized(body json.RawMessage, err error) {
 		s.initBody, s.initErr = body, err
 		close(s.initialized)
 	})
-}
-
-func (s *session) isInitialized() bool {
-	select {
-	case <-s.initialized:
-		return true
-	default:
-		return false
-	}
 }
 
 // ready waits until claude has answered the handshake.
