@@ -100,8 +100,9 @@ local-destroy: cdk-install
 	$(LOCAL_CDK) destroy --force $(LOCAL_SETTINGS)
 
 ## local-down: stop the emulator; what it had is gone
+# It forgets instances of functions that are deleted, so they are ended here.
 local-down:
-	@if [ -d $(LOCAL_DIR) ]; then $(MINISTACK) --stop; rm -rf $(LOCAL_DIR); fi
+	@if [ -d $(LOCAL_DIR) ]; then $(MINISTACK) --stop; pkill -f '^$(LOCAL_DIR)/' || true; rm -rf $(LOCAL_DIR); fi
 
 ## bench-cold: size of each function, and the time from its start to its first request for an event
 bench-cold:
