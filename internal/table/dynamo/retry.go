@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -33,7 +34,7 @@ func (t *Table) call(ctx context.Context, op string, request func(ctx context.Co
 		return err
 	}
 	start := time.Now()
-	unsure := false
+	unsure, cause := false, error(nil)
 	for attempt := 0; ; attempt++ {
 		t.onCall(op)
 		err := t.once(ctx, func(ctx context.Context) error { return request(ctx, unsure) })
@@ -41,10 +42,14 @@ func (t *Table) call(ctx context.Context, op string, request func(ctx context.Co
 			return nil
 		}
 		f := fateOf(err)
-		if f == final {
+		switch {
+		case errors.Is(err, errOverwritten):
+			return fmt.Errorf("%w (the answer was lost to: %v)", err, cause)
+		case f == final:
 			return err
+		case f == lost:
+			unsure, cause = true, err
 		}
-		unsure = unsure || f == lost
 		wait := t.backOff(attempt)
 		if time.Since(start)+wait > t.giveUpAfter {
 			return &gaveUpError{attempts: attempt + 1, unsure: unsure, err: err}
