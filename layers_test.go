@@ -16,6 +16,7 @@ const module = "github.com/lambae/lambae/"
 // layers from the bottom up. A package may import what is in a lower line and
 // what is in its own folder, nothing else of ours.
 var layers = [][]string{
+	{"internal/awsjson"},
 	{"internal/jsonfield", "internal/config", "internal/telemetry", "internal/lambdahttp", "internal/modeltest", "sdk/claude", "sdk/lambae"},
 	{"internal/table"},
 	{"internal/session"},

@@ -15,7 +15,7 @@ import (
 func main() { boot.Main(serve) }
 
 func serve(f *boot.Function) error {
-	a, err := f.App()
+	a, err := f.App(boot.WithFargate)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const webSocketVariable = "BAE_WEBSOCKET_URL"
 func main() { boot.Main(serve) }
 
 func serve(f *boot.Function) error {
-	a, err := f.App(withBedrock)
+	a, err := f.App(withBedrock, boot.WithFargate)
 	if err != nil {
 		return err
 	}

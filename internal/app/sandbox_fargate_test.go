@@ -4,15 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	ecstypes "github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lambae/lambae/internal/awsjson"
 	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/sandbox/agent"
 	"github.com/lambae/lambae/internal/sandbox/fargate"
@@ -20,94 +22,162 @@ import (
 	"github.com/lambae/lambae/internal/sandbox/wire"
 )
 
-// control plays the control plane of ECS: a task is a sandboxd in this process.
+// control plays the control plane of ECS over HTTP: a task is a sandboxd in this
+// process.
 type control struct {
 	t testing.TB
 
 	mu    sync.Mutex
-	tasks map[string]*task
-	runs  []*ecs.RunTaskInput
+	tasks map[string]*task // by ARN
+	runs  []run
 	fail  string // reason of the next run's failure
 	crash string // reason for which the next task stops before sandboxd enrolls
 }
 
 type task struct {
-	ecstypes.Task
+	fargate.Task
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-func (c *control) RunTask(_ context.Context, in *ecs.RunTaskInput, _ ...func(*ecs.Options)) (*ecs.RunTaskOutput, error) {
+// run is what RunTask was asked.
+type run struct {
+	Cluster, TaskDefinition, ClientToken, StartedBy string
+	CapacityProviderStrategy                        []struct{ CapacityProvider string }
+	NetworkConfiguration                            struct {
+		AwsvpcConfiguration struct {
+			Subnets, SecurityGroups []string
+			AssignPublicIp          string
+		}
+	}
+	Overrides struct {
+		TaskRoleArn        *string
+		ContainerOverrides []struct {
+			Name        string
+			Environment []struct{ Name, Value string }
+		}
+	}
+}
+
+func (r run) boot(t testing.TB) (boot wire.Boot) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(r.Overrides.ContainerOverrides[0].Environment[0].Value), &boot))
+	return boot
+}
+
+func (c *control) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var in struct {
+		Task, StartedBy, TaskDefinition string
+		Tasks                           []string
+	}
+	_ = json.Unmarshal(body, &in)
+	var out any = struct{}{}
+	switch operation := r.Header.Get("X-Amz-Target"); operation {
+	case "AmazonEC2ContainerServiceV20141113.RunTask":
+		var asked run
+		_ = json.Unmarshal(body, &asked)
+		out = c.run(asked)
+	case "AmazonEC2ContainerServiceV20141113.StopTask":
+		c.stop(in.Task)
+	case "AmazonEC2ContainerServiceV20141113.ListTasks":
+		out = map[string]any{"taskArns": c.running(in.StartedBy)}
+	case "AmazonEC2ContainerServiceV20141113.DescribeTasks":
+		out = map[string]any{"tasks": c.described(in.Tasks)}
+	case "AmazonEC2ContainerServiceV20141113.DescribeTaskDefinition":
+		if in.TaskDefinition != fargate.Family("box", "img") {
+			w.WriteHeader(http.StatusBadRequest)
+			out = map[string]any{"__type": "ClientException", "message": "Unable to describe task definition."}
+		}
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+		out = map[string]any{"__type": "UnknownOperationException", "message": operation}
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func (c *control) run(asked run) any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runs = append(c.runs, in)
+	c.runs = append(c.runs, asked)
 	if c.fail != "" {
-		return &ecs.RunTaskOutput{Failures: []ecstypes.Failure{{Reason: aws.String(c.fail)}}}, nil
+		return map[string]any{"failures": []any{map[string]string{"reason": c.fail}}}
 	}
-	arn := "arn:aws:ecs:eu-west-1:1:task/" + *in.StartedBy
-	ctx, cancel := context.WithCancel(context.Background())
-	k := &task{Task: ecstypes.Task{TaskArn: &arn, StartedBy: in.StartedBy, LastStatus: aws.String("RUNNING")}, stop: cancel, done: make(chan struct{})}
-	c.tasks[arn] = k
+	k := c.add(asked.StartedBy)
+	started := map[string]any{"tasks": []fargate.Task{k.Task}}
 	if c.crash != "" {
-		k.LastStatus, k.StoppedReason = aws.String("STOPPED"), &c.crash
-		return &ecs.RunTaskOutput{Tasks: []ecstypes.Task{k.Task}}, nil
+		k.LastStatus, k.StoppedReason = "STOPPED", c.crash
+		return started
 	}
-	var boot wire.Boot
-	require.NoError(c.t, json.Unmarshal([]byte(*in.Overrides.ContainerOverrides[0].Environment[0].Value), &boot))
+	boot := asked.boot(c.t)
 	boot.Dir = c.t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	k.stop = cancel
 	go func() {
 		defer close(k.done)
 		_ = agent.New(agent.Options{Boot: boot, Env: []string{"PATH=/usr/bin:/bin"}, Poll: 5 * time.Millisecond, PollMax: 20 * time.Millisecond}).Run(ctx)
 		c.mu.Lock()
-		k.LastStatus = aws.String("STOPPED")
+		k.LastStatus = "STOPPED"
 		c.mu.Unlock()
 	}()
-	return &ecs.RunTaskOutput{Tasks: []ecstypes.Task{k.Task}}, nil
+	return started
 }
 
-func (c *control) StopTask(_ context.Context, in *ecs.StopTaskInput, _ ...func(*ecs.Options)) (*ecs.StopTaskOutput, error) {
+// add adds a task that runs nothing. The caller holds mu.
+func (c *control) add(startedBy string) *task {
+	k := &task{
+		Task: fargate.Task{ARN: "arn:aws:ecs:eu-west-1:1:task/" + startedBy, StartedBy: startedBy, LastStatus: "RUNNING"},
+		stop: func() {}, done: make(chan struct{}),
+	}
+	c.tasks[k.ARN] = k
+	return k
+}
+
+func (c *control) stop(arn string) {
 	c.mu.Lock()
-	k := c.tasks[*in.Task]
+	k := c.tasks[arn]
 	c.mu.Unlock()
 	k.stop()
 	<-k.done
-	return &ecs.StopTaskOutput{}, nil
 }
 
-func (c *control) ListTasks(_ context.Context, in *ecs.ListTasksInput, _ ...func(*ecs.Options)) (*ecs.ListTasksOutput, error) {
+func (c *control) running(startedBy string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := &ecs.ListTasksOutput{}
+	arns := []string{}
 	for arn, k := range c.tasks {
-		if *k.LastStatus != "STOPPED" && (in.StartedBy == nil || *in.StartedBy == *k.StartedBy) {
-			out.TaskArns = append(out.TaskArns, arn)
+		if !k.Stopped() && (startedBy == "" || startedBy == k.StartedBy) {
+			arns = append(arns, arn)
 		}
 	}
-	return out, nil
+	return arns
 }
 
-func (c *control) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput, _ ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error) {
+func (c *control) described(arns []string) (tasks []fargate.Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := &ecs.DescribeTasksOutput{}
-	for _, arn := range in.Tasks {
-		out.Tasks = append(out.Tasks, c.tasks[arn].Task)
+	for _, arn := range arns {
+		tasks = append(tasks, c.tasks[arn].Task)
 	}
-	return out, nil
-}
-
-func (c *control) DescribeTaskDefinition(_ context.Context, in *ecs.DescribeTaskDefinitionInput, _ ...func(*ecs.Options)) (*ecs.DescribeTaskDefinitionOutput, error) {
-	if *in.TaskDefinition != fargate.Family("box", "img") {
-		return nil, &ecstypes.ClientException{Message: aws.String("Unable to describe task definition.")}
-	}
-	return &ecs.DescribeTaskDefinitionOutput{}, nil
+	return tasks
 }
 
 // tasked starts a server whose sandboxes are tasks.
 func tasked(t testing.TB) (*server, *control) {
 	c := &control{t: t, tasks: map[string]*task{}}
+	ecs := httptest.NewServer(c)
+	t.Cleanup(ecs.Close)
+	client := awsjson.New(func(context.Context) (aws.Config, error) {
+		keys := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
+		})
+		return aws.Config{Region: "eu-west-1", BaseEndpoint: &ecs.URL, Credentials: keys}, nil
+	})
 	s := start(t, setup{boxes: func(q *queue.Queue, _ func(context.Context, string, string)) (sandbox.Driver, error) {
-		return fargate.New(q, fargate.Options{ECS: c, Cluster: "c", Family: "box", Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}, Spot: true, Look: 10 * time.Millisecond}), nil
+		return fargate.New(q, fargate.Options{ECS: fargate.NewECS(client), Cluster: "c", Family: "box", Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}, Spot: true, Look: 10 * time.Millisecond}), nil
 	}})
 	t.Cleanup(func() {
 		for _, k := range c.tasks {
@@ -129,22 +199,23 @@ func TestTasksRunCommandsAndSubagents(t *testing.T) {
 	require.Equal(t, "session.subagent.completed", d.ended(d.launch("cat", "m", "p")).Type)
 
 	run := c.runs[0]
-	require.Equal(t, id, *run.ClientToken)
-	require.Equal(t, id, *run.StartedBy)
-	require.Equal(t, "FARGATE_SPOT", *run.CapacityProviderStrategy[0].CapacityProvider)
+	require.Equal(t, id, run.ClientToken)
+	require.Equal(t, id, run.StartedBy)
+	require.Equal(t, "c", run.Cluster)
+	require.Equal(t, fargate.Family("box", "img"), run.TaskDefinition)
+	require.Equal(t, "FARGATE_SPOT", run.CapacityProviderStrategy[0].CapacityProvider)
 	network := run.NetworkConfiguration.AwsvpcConfiguration
-	require.Equal(t, ecstypes.AssignPublicIpDisabled, network.AssignPublicIp)
+	require.Equal(t, "DISABLED", network.AssignPublicIp)
+	require.Equal(t, []string{"subnet-1"}, network.Subnets)
 	require.Equal(t, []string{"sg-1"}, network.SecurityGroups)
 	require.Nil(t, run.Overrides.TaskRoleArn)
-	var boot wire.Boot
-	require.NoError(t, json.Unmarshal([]byte(*run.Overrides.ContainerOverrides[0].Environment[0].Value), &boot))
+	require.Equal(t, fargate.ContainerName, run.Overrides.ContainerOverrides[0].Name)
+	boot := run.boot(t)
 	require.Equal(t, s.url, boot.URL, "the task calls where the client called")
 	require.Equal(t, int64(12*60*60), boot.MaxSeconds)
 
 	d.result("session.stopRemoteSandbox", `{}`)
-	all, err := c.ListTasks(t.Context(), &ecs.ListTasksInput{})
-	require.NoError(t, err)
-	require.Empty(t, all.TaskArns)
+	require.Empty(t, c.running(""))
 }
 
 func TestATaskThatCannotRunIsAFailedStart(t *testing.T) {
@@ -178,19 +249,17 @@ func TestTheSweepFindsLostTasksAndStrayOnes(t *testing.T) {
 	agent := lost.launch("long", "m", "p")
 	var first *task
 	for _, k := range c.tasks {
-		if *k.StartedBy == *c.runs[0].StartedBy {
+		if k.StartedBy == c.runs[0].StartedBy {
 			first = k
 		}
 	}
 	first.stop() // as when AWS takes it back, and the news of it get lost
 	<-first.done
-	stray := "sbx_ffffffffffffffffffffffffffffffff"
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { <-ctx.Done(); close(done) }()
-	arn := "arn:stray"
 	c.mu.Lock()
-	c.tasks[arn] = &task{Task: ecstypes.Task{TaskArn: &arn, StartedBy: &stray, LastStatus: aws.String("RUNNING")}, stop: cancel, done: done}
+	stray := c.add("sbx_ffffffffffffffffffffffffffffffff")
+	stray.stop = cancel
+	close(stray.done)
 	c.mu.Unlock()
 
 	require.NoError(t, s.app.Sandboxes.Sweep(t.Context()))

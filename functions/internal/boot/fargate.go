@@ -4,9 +4,8 @@ import (
 	"context"
 	"os"
 
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-
 	"github.com/lambae/lambae/internal/app"
+	"github.com/lambae/lambae/internal/awsjson"
 	"github.com/lambae/lambae/internal/config"
 	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/sandbox/fargate"
@@ -24,7 +23,7 @@ func WithFargate(f *Function, p *app.Parts) {
 		if err != nil {
 			return nil, err
 		}
-		o.ECS = ecs.NewFromConfig(f.AWS)
+		o.ECS = fargate.NewECS(awsjson.New(f.config))
 		return fargate.New(q, o), nil
 	}
 }

@@ -19,27 +19,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
-
 	"github.com/lambae/lambae/internal/sandbox"
 	"github.com/lambae/lambae/internal/sandbox/queue"
 	"github.com/lambae/lambae/internal/sandbox/wire"
 )
 
-// ECS is what the driver needs of [ecs.Client].
-type ECS interface {
-	RunTask(ctx context.Context, in *ecs.RunTaskInput, o ...func(*ecs.Options)) (*ecs.RunTaskOutput, error)
-	StopTask(ctx context.Context, in *ecs.StopTaskInput, o ...func(*ecs.Options)) (*ecs.StopTaskOutput, error)
-	ListTasks(ctx context.Context, in *ecs.ListTasksInput, o ...func(*ecs.Options)) (*ecs.ListTasksOutput, error)
-	DescribeTasks(ctx context.Context, in *ecs.DescribeTasksInput, o ...func(*ecs.Options)) (*ecs.DescribeTasksOutput, error)
-	DescribeTaskDefinition(ctx context.Context, in *ecs.DescribeTaskDefinitionInput, o ...func(*ecs.Options)) (*ecs.DescribeTaskDefinitionOutput, error)
-}
-
-// Container is the name of the container that runs the image, in every task
+// ContainerName is the name of the container that runs the image, in every task
 // definition.
-const Container = "sandbox"
+const ContainerName = "sandbox"
 
 // BootVariable is the environment variable of that container with a [wire.Boot].
 // sandboxd takes it out of its environment before it does anything else.
@@ -47,7 +34,7 @@ const BootVariable = "LAMBAE_BOOT"
 
 // Options of a [Driver].
 type Options struct {
-	ECS            ECS
+	ECS            *ECS
 	Cluster        string // name or ARN
 	Family         string // beginning of the task definitions' families
 	Subnets        []string
@@ -125,10 +112,9 @@ func (d *Driver) image(ctx context.Context, name string) sandbox.ImageStatus {
 	}
 	s := sandbox.ImageStatus{Name: name, Status: sandbox.ImageAvailable}
 	family := Family(d.o.Family, name)
-	_, err := d.o.ECS.DescribeTaskDefinition(ctx, &ecs.DescribeTaskDefinitionInput{TaskDefinition: &family})
-	var missing *types.ClientException
+	defined, err := d.o.ECS.defines(ctx, family)
 	switch {
-	case errors.As(err, &missing):
+	case err == nil && !defined:
 		s.Status, s.Detail = sandbox.ImageError, fmt.Sprintf("sandbox image %q error: there is no task definition %s; add the image to the stack's sandbox images", name, family)
 	case err != nil:
 		return sandbox.ImageStatus{Name: name, Status: sandbox.ImagePending}
@@ -161,49 +147,31 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := d.o.ECS.RunTask(ctx, d.task(s, string(boot)))
+	task, err := d.o.ECS.run(ctx, d.task(s, string(boot)))
 	if err != nil {
 		return fmt.Errorf("run a task: %w", err)
 	}
-	if len(out.Failures) > 0 || len(out.Tasks) == 0 {
-		return fmt.Errorf("run a task: %s", failures(out.Failures))
-	}
-	return d.enrolled(ctx, s.ID, aws.ToString(out.Tasks[0].TaskArn))
+	return d.enrolled(ctx, s.ID, task.ARN)
 }
 
-func (d *Driver) task(s sandbox.Spec, boot string) *ecs.RunTaskInput {
-	capacity := "FARGATE"
+func (d *Driver) task(s sandbox.Spec, boot string) runTask {
+	capacity := onDemand
 	if d.o.Spot {
-		capacity = "FARGATE_SPOT"
+		capacity = spareCapacity
 	}
-	return &ecs.RunTaskInput{
-		Cluster: &d.o.Cluster, TaskDefinition: aws.String(Family(d.o.Family, s.Image)), Count: aws.Int32(1),
+	return runTask{
+		Cluster: d.o.Cluster, TaskDefinition: Family(d.o.Family, s.Image), Count: 1,
 		// The id makes a repeated call start nothing twice, and finds the task again.
-		ClientToken: &s.ID, StartedBy: &s.ID,
-		CapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: &capacity, Weight: 1}},
-		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{
-			Subnets: d.o.Subnets, SecurityGroups: d.o.SecurityGroups, AssignPublicIp: types.AssignPublicIpDisabled,
-		}},
-		Overrides: &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{
-			Name: aws.String(Container), Environment: []types.KeyValuePair{{Name: aws.String(BootVariable), Value: &boot}},
-		}}},
-		Tags: []types.Tag{
-			{Key: aws.String("lambae:sandbox"), Value: &s.ID},
-			{Key: aws.String("lambae:session"), Value: &s.Session},
-			{Key: aws.String("lambae:stop-after"), Value: aws.String(time.Now().Add(d.o.MaxAge).UTC().Format(time.RFC3339))},
+		ClientToken: s.ID, StartedBy: s.ID,
+		CapacityProviderStrategy: []capacityProvider{{capacity, 1}},
+		NetworkConfiguration:     network{vpc{Subnets: d.o.Subnets, SecurityGroups: d.o.SecurityGroups, AssignPublicIP: "DISABLED"}},
+		Overrides:                overrides{[]containerOverride{{ContainerName, []variable{{BootVariable, boot}}}}},
+		Tags: []tag{
+			{"lambae:sandbox", s.ID},
+			{"lambae:session", s.Session},
+			{"lambae:stop-after", time.Now().Add(d.o.MaxAge).UTC().Format(time.RFC3339)},
 		},
 	}
-}
-
-func failures(list []types.Failure) string {
-	var out []string
-	for _, f := range list {
-		out = append(out, strings.TrimSpace(aws.ToString(f.Reason)+" "+aws.ToString(f.Detail)))
-	}
-	if len(out) == 0 {
-		return "ECS started none and did not say why"
-	}
-	return strings.Join(out, "; ")
 }
 
 // enrolled waits for sandboxd, and meanwhile for a task that ends instead.
@@ -219,9 +187,9 @@ func (d *Driver) enrolled(ctx context.Context, id, task string) error {
 			case <-ctx.Done():
 				return
 			}
-			out, err := d.o.ECS.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &d.o.Cluster, Tasks: []string{task}})
-			if err == nil && len(out.Tasks) == 1 && aws.ToString(out.Tasks[0].LastStatus) == "STOPPED" {
-				cancel(errors.New(Reason(out.Tasks[0])))
+			tasks, err := d.o.ECS.describe(ctx, d.o.Cluster, []string{task})
+			if err == nil && len(tasks) == 1 && tasks[0].Stopped() {
+				cancel(errors.New(tasks[0].Reason()))
 				return
 			}
 		}
@@ -229,33 +197,17 @@ func (d *Driver) enrolled(ctx context.Context, id, task string) error {
 	return d.Enrolled(ctx, id)
 }
 
-// Reason says for people why a task stopped.
-func Reason(t types.Task) string {
-	text := "the task has stopped"
-	if r := aws.ToString(t.StoppedReason); r != "" {
-		text += ": " + r
-	}
-	for _, c := range t.Containers {
-		if r := aws.ToString(c.Reason); r != "" {
-			text += "; " + aws.ToString(c.Name) + ": " + r
-		}
-	}
-	return text
-}
-
 // Stop implements [sandbox.Driver].
 func (d *Driver) Stop(ctx context.Context, id string) error {
 	if err := d.End(ctx, id); err != nil {
 		return err
 	}
-	out, err := d.o.ECS.ListTasks(ctx, &ecs.ListTasksInput{Cluster: &d.o.Cluster, StartedBy: &id})
+	arns, err := d.o.ECS.list(ctx, d.o.Cluster, id)
 	if err != nil {
 		return fmt.Errorf("look for the task of %s: %w", id, err)
 	}
-	for _, arn := range out.TaskArns {
-		_, err := d.o.ECS.StopTask(ctx, &ecs.StopTaskInput{Cluster: &d.o.Cluster, Task: &arn, Reason: aws.String("the sandbox was stopped")})
-		var gone *types.InvalidParameterException
-		if err != nil && !errors.As(err, &gone) {
+	for _, arn := range arns {
+		if err := d.o.ECS.stop(ctx, d.o.Cluster, arn, "the sandbox was stopped"); err != nil {
 			return fmt.Errorf("stop the task of %s: %w", id, err)
 		}
 	}
@@ -279,23 +231,18 @@ func (d *Driver) Running(ctx context.Context, ids []string) (map[string]bool, er
 
 // All is every sandbox that runs in the cluster, which is this server's alone.
 func (d *Driver) All(ctx context.Context) (map[string]bool, error) {
+	arns, err := d.o.ECS.list(ctx, d.o.Cluster, "")
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	tasks, err := d.o.ECS.describe(ctx, d.o.Cluster, arns)
+	if err != nil {
+		return nil, fmt.Errorf("describe tasks: %w", err)
+	}
 	all := map[string]bool{}
-	for p := ecs.NewListTasksPaginator(d.o.ECS, &ecs.ListTasksInput{Cluster: &d.o.Cluster}); p.HasMorePages(); {
-		page, err := p.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("list tasks: %w", err)
-		}
-		if len(page.TaskArns) == 0 {
-			continue
-		}
-		out, err := d.o.ECS.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &d.o.Cluster, Tasks: page.TaskArns})
-		if err != nil {
-			return nil, fmt.Errorf("describe tasks: %w", err)
-		}
-		for _, t := range out.Tasks {
-			if id := aws.ToString(t.StartedBy); id != "" && aws.ToString(t.LastStatus) != "STOPPED" {
-				all[id] = true
-			}
+	for _, t := range tasks {
+		if t.StartedBy != "" && !t.Stopped() {
+			all[t.StartedBy] = true
 		}
 	}
 	return all, nil
