@@ -26,7 +26,7 @@ func newAdmin(s *Stack, table awsdynamodb.Table) *Function {
 		InvokeMode: awslambda.InvokeMode_BUFFERED,
 	}).Url()
 	awsevents.NewRule(scope, str("Sweep"), &awsevents.RuleProps{
-		Description: str("lambae: finishes revocations and removes parts that crashed functions left"),
+		Description: str("lambae: finishes what crashed functions left, and deletes events that are past their time"),
 		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Hours(number(1))),
 		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(f.Function, &awseventstargets.LambdaFunctionProps{
 			RetryAttempts: number(0), // the next hour does the same

@@ -19,7 +19,10 @@ func serve(f *boot.Function) error {
 	if err != nil {
 		return err
 	}
-	h := newHandler(a.Traced(a.AdminHandler(nil)), a.Sweep)
+	h := newHandler(a.Traced(a.AdminHandler(nil)), func(ctx context.Context) {
+		a.Sweep(ctx)
+		a.Retain(ctx)
+	})
 	lambda.Start(func(ctx context.Context, event event) (any, error) {
 		defer f.Flush(ctx)
 		return h.handle(ctx, event)
