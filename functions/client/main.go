@@ -22,7 +22,7 @@ const webSocketVariable = "BAE_WEBSOCKET_URL"
 func main() { boot.Main(serve) }
 
 func serve(f *boot.Function) error {
-	a, err := f.App(withBedrock, boot.WithFargate)
+	a, err := f.App(withBedrock, boot.WithFargate, boot.WithDoorbell)
 	if err != nil {
 		return err
 	}
@@ -31,6 +31,7 @@ func serve(f *boot.Function) error {
 	return nil
 }
 
-func withBedrock(f *boot.Function, p *app.Parts) {
+func withBedrock(f *boot.Function, p *app.Parts) error {
 	p.Bedrock = bedrock.New(func(context.Context) (aws.Config, error) { return f.AWS, nil })
+	return nil
 }

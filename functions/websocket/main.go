@@ -1,36 +1,24 @@
-// Command websocket serves the routes of an API Gateway WebSocket API: $connect
+// Command websocket serves the routes of an API Gateway WebSocket API: $connect,
+// $default and $disconnect. Two kinds of clients come: subscribers of a session
 // (?session=ses_…, with the session key in Authorization or the subprotocols bae
-// and bearer.<session key>), $default and $disconnect.
+// and bearer.<session key>), and sandboxes that listen for their doorbell
+// (?sandbox=sbx_…, with their own token).
 //
 // Environment: BAE_STORE=dynamodb:<table>, BAE_WEBSOCKET_ENDPOINT=https://… of the
-// WebSocket API's stage.
+// WebSocket API's stage, BAE_LOG.
 package main
 
 import (
-	"context"
-	"log/slog"
-	"os"
-
 	"github.com/aws/aws-lambda-go/lambda"
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 
+	"github.com/lambae/lambae/functions/internal/boot"
 	"github.com/lambae/lambae/internal/push/apigateway"
+	"github.com/lambae/lambae/internal/sandbox/queue"
 )
 
 func main() {
-	logger := slog.New(slog.NewJSONHandler(os.Stdout, nil))
-	cfg, err := awsconfig.LoadDefaultConfig(context.Background())
-	if err != nil {
-		fail(logger, err)
-	}
-	pusher, directory, err := apigateway.Wire(os.LookupEnv, cfg, logger)
-	if err != nil {
-		fail(logger, err)
-	}
-	lambda.Start((&apigateway.Handler{Pusher: pusher, Directory: directory, Logger: logger}).Handle)
-}
-
-func fail(logger *slog.Logger, err error) {
-	logger.Error("the function cannot start", "error", err)
-	os.Exit(1)
+	boot.MainPush(func(p *boot.Push) {
+		subscribers := &apigateway.Handler{Pusher: p.Pusher, Directory: p.Directory, Logger: p.Logger}
+		lambda.Start((&handler{queue.New(p.Table, nil), subscribers.Handle, p.Logger}).handle)
+	})
 }

@@ -41,11 +41,11 @@ type Parts struct {
 	Telemetry *telemetry.Telemetry
 	// Sandboxes makes the driver of sandboxes; nil when there is none.
 	Sandboxes SandboxMaker
-	// RingSandbox and SandboxDoorbell are the two ends of a doorbell that is not
-	// this process's: how a sandbox is rung, and the URL at which it listens, with
-	// {sandbox_id} in place of the sandbox.
-	RingSandbox     func(ctx context.Context, id string)
-	SandboxDoorbell string
+	// Ring and Doorbell are the two ends of sandboxes' doorbells that a gateway
+	// holds: how one is rung, by its connection, and the URL at which a sandbox
+	// listens, with {sandbox_id} in place of the sandbox.
+	Ring     func(ctx context.Context, bell string)
+	Doorbell string
 	// Platform is set where requests have a time limit and answers a size limit.
 	Platform bool
 }
@@ -89,7 +89,7 @@ func New(p Parts) (*App, error) {
 	var stopping, halted context.Context
 	stopping, a.stop = context.WithCancelCause(context.Background())
 	halted, a.halt = context.WithCancelCause(context.Background())
-	orders := queue.New(p.Table, &queue.Options{Ring: p.RingSandbox})
+	orders := queue.New(p.Table, &queue.Options{Ring: p.Ring})
 	driver, err := a.sandboxDriver(p, orders)
 	if err != nil {
 		return nil, fmt.Errorf("sandboxes: %w", err)
@@ -99,7 +99,7 @@ func New(p Parts) (*App, error) {
 	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Sandboxes: a.Sandboxes, Telemetry: p.Telemetry, Logger: p.Logger, Halted: halted}
 	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
 		Logger: p.Logger, Version: Version, Stopping: stopping}
-	a.Client.Agents = &api.Agents{Queue: orders, Doorbell: p.SandboxDoorbell, Ended: a.Sandboxes.Ended, Failed: a.Sandboxes.NotRun}
+	a.Client.Agents = &api.Agents{Queue: orders, Doorbell: p.Doorbell, Ended: a.Sandboxes.Ended, Failed: a.Sandboxes.NotRun}
 	a.Engine.Ending = a.Client.Ending
 	if p.Platform {
 		a.Client.LimitMargin = 30 * time.Second

@@ -87,10 +87,12 @@ func (f *Function) config(context.Context) (aws.Config, error) { return f.AWS, n
 
 // App makes the server. Options may change its parts first, for an edge that
 // only some functions link.
-func (f *Function) App(options ...func(f *Function, p *app.Parts)) (*app.App, error) {
+func (f *Function) App(options ...func(f *Function, p *app.Parts) error) (*app.App, error) {
 	parts := f.parts
 	for _, o := range options {
-		o(f, &parts)
+		if err := o(f, &parts); err != nil {
+			return nil, err
+		}
 	}
 	return app.New(parts)
 }

@@ -14,9 +14,9 @@ import (
 
 // WithFargate gives a function sandboxes, where BAE_SANDBOX_DRIVER asks for them.
 // Only functions that start or end sandboxes link it.
-func WithFargate(f *Function, p *app.Parts) {
+func WithFargate(f *Function, p *app.Parts) error {
 	if p.Env.SandboxDriver != config.SandboxFargate {
-		return
+		return nil
 	}
 	p.Sandboxes = func(q *queue.Queue, _ func(context.Context, string, string)) (sandbox.Driver, error) {
 		o, err := fargate.FromEnv(os.LookupEnv)
@@ -26,4 +26,5 @@ func WithFargate(f *Function, p *app.Parts) {
 		o.ECS = fargate.NewECS(awsjson.New(f.config))
 		return fargate.New(q, o), nil
 	}
+	return nil
 }

@@ -18,6 +18,19 @@ func Main(serve func(*Function) error) {
 	if err == nil {
 		err = serve(f)
 	}
+	exit(err)
+}
+
+// MainPush is [Main] for what [LoadPush] made.
+func MainPush(serve func(*Push)) {
+	p, err := LoadPush(os.LookupEnv, os.Stderr)
+	if err == nil {
+		serve(p)
+	}
+	exit(err)
+}
+
+func exit(err error) {
 	if err == nil {
 		return
 	}

@@ -26,9 +26,10 @@ import (
 // Options of a [Queue]. The zero value works.
 type Options struct {
 	Now func() time.Time // time.Now when nil
-	// Ring tells the sandboxd of a sandbox, wherever its doorbell ends, to look for
-	// commands; nil where it ends here. It must not block for long.
-	Ring func(ctx context.Context, sandbox string)
+	// Ring rings a doorbell that a gateway holds, see [Queue.Hang]; nil where
+	// doorbells end here. It must not block for long. A ring may get lost: sandboxd
+	// looks by itself now and then.
+	Ring func(ctx context.Context, bell string)
 	// Poll is how often rows are looked at that another process may have written;
 	// 50 ms by default.
 	Poll time.Duration
@@ -77,6 +78,8 @@ type agent struct {
 	Code  string `json:"code"`            // hash of the one-time code
 	Token string `json:"token,omitempty"` // hash of the token, once enrolled
 	Ended bool   `json:"ended,omitempty"`
+	// Bell is the connection at which a gateway holds the doorbell, the latest.
+	Bell string `json:"bell,omitempty"`
 }
 
 // New returns a queue over t.
@@ -143,7 +146,7 @@ func NewToken() string {
 // Enroll lets in the first sandboxd that has the code. The same one may come
 // again, since it may not have got the answer; the code opens nothing for another.
 func (q *Queue) Enroll(ctx context.Context, id, code, tokenHash string) error {
-	a, item, err := q.agent(ctx, id)
+	a, _, err := q.agent(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -154,14 +157,17 @@ func (q *Queue) Enroll(ctx context.Context, id, code, tokenHash string) error {
 		return ErrUnwanted
 	}
 	if a.Token == "" {
-		a.Token = tokenHash
-		_, err := q.table.Put(ctx, table.Op{Key: agentKey(id), Body: session.MarshalJSON(a), If: table.IfVersion(item.Version)})
-		if errors.Is(err, table.ErrCondition) {
-			return q.Enroll(ctx, id, code, tokenHash)
-		}
+		_, err := q.update(ctx, id, func(a *agent) bool {
+			enrolls := a.Token == ""
+			if enrolls {
+				a.Token = tokenHash
+			}
+			return enrolls
+		})
 		if err != nil {
 			return fmt.Errorf("enroll sandbox %s: %w", id, err)
 		}
+		return q.Enroll(ctx, id, code, tokenHash) // now it is this one's, or another's
 	} else if !same(a.Token, tokenHash) {
 		return ErrUnauthorized
 	}
@@ -205,6 +211,40 @@ func (q *Queue) agent(ctx context.Context, id string) (a agent, item table.Item,
 		return a, item, fmt.Errorf("read sandbox %s: %w", id, err)
 	}
 	return a, items[0], nil
+}
+
+// update changes the item of a sandbox's agent, unless change says that there is
+// nothing to change, and returns it as it is then.
+func (q *Queue) update(ctx context.Context, id string, change func(a *agent) bool) (agent, error) {
+	for {
+		a, item, err := q.agent(ctx, id)
+		if err != nil || !change(&a) {
+			return a, err
+		}
+		op := table.Op{Key: agentKey(id), Body: session.MarshalJSON(a), If: table.IfVersion(item.Version)}
+		if a.Ended {
+			op.Expires = q.o.Now().Add(keep)
+		}
+		_, err = q.table.Put(ctx, op)
+		if !errors.Is(err, table.ErrCondition) {
+			return a, err
+		}
+	}
+}
+
+// Hang notes the connection at which a gateway holds the doorbell of a sandbox.
+func (q *Queue) Hang(ctx context.Context, id, bell string) error {
+	a, err := q.update(ctx, id, func(a *agent) bool {
+		a.Bell = bell
+		return !a.Ended
+	})
+	if err == nil && a.Ended {
+		err = ErrUnwanted
+	}
+	if err != nil {
+		return fmt.Errorf("hang the doorbell of sandbox %s: %w", id, err)
+	}
+	return nil
 }
 
 // same compares hashes in constant time. An empty one equals nothing.
@@ -279,7 +319,7 @@ func (q *Queue) Listen(id string) (ring <-chan struct{}, stop func()) {
 	}
 }
 
-// ring rings the doorbells of the sandbox.
+// ring rings the doorbells of the sandbox, here and at a gateway.
 func (q *Queue) ring(ctx context.Context, id string) {
 	q.mu.Lock()
 	if b := q.boxes[id]; b != nil {
@@ -291,30 +331,27 @@ func (q *Queue) ring(ctx context.Context, id string) {
 		}
 	}
 	q.mu.Unlock()
-	if q.o.Ring != nil {
-		q.o.Ring(ctx, id)
+	if q.o.Ring == nil {
+		return
+	}
+	if a, _, err := q.agent(ctx, id); err == nil && a.Bell != "" {
+		q.o.Ring(ctx, a.Bell)
 	}
 }
 
 // End ends the sandbox for its sandboxd: it is told so at its next word, and all
 // commands that have no outcome yet end with [sandbox.ErrGone].
 func (q *Queue) End(ctx context.Context, id string) error {
-	a, item, err := q.agent(ctx, id)
+	_, err := q.update(ctx, id, func(a *agent) bool {
+		ends := !a.Ended
+		a.Ended = true
+		return ends
+	})
 	if errors.Is(err, ErrUnauthorized) {
 		return nil // it was never prepared
 	}
 	if err != nil {
-		return err
-	}
-	if !a.Ended {
-		a.Ended = true
-		_, err = q.table.Put(ctx, table.Op{Key: agentKey(id), Body: session.MarshalJSON(a), If: table.IfVersion(item.Version), Expires: q.o.Now().Add(keep)})
-		if errors.Is(err, table.ErrCondition) {
-			return q.End(ctx, id)
-		}
-		if err != nil {
-			return fmt.Errorf("end sandbox %s: %w", id, err)
-		}
+		return fmt.Errorf("end sandbox %s: %w", id, err)
 	}
 	if err := q.settleAll(ctx, id); err != nil {
 		return err

@@ -254,3 +254,29 @@ func TestACommandThatIsTooLargeIsRefused(t *testing.T) {
 		require.ErrorAs(t, err, &refused)
 	})
 }
+
+func TestADoorbellAtAGatewayIsRungByWhoeverGives(t *testing.T) {
+	t.Parallel()
+	tbl, err := embedded.Open(filepath.Join(t.TempDir(), "db"), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tbl.Close()) })
+	rung := make(chan string, 10)
+	giver := queue.New(shared{tbl}, &queue.Options{Ring: func(_ context.Context, bell string) { rung <- bell }})
+	gateway := queue.New(shared{tbl}, nil)
+	id := enrolled(t, giver)
+
+	launch := func(command string) {
+		require.NoError(t, giver.Launch(t.Context(), id, sandbox.Command{ID: command, Command: "true", Timeout: time.Second}))
+	}
+	launch("before")
+	require.Empty(t, rung, "nobody listens yet")
+	require.NoError(t, gateway.Hang(t.Context(), id, "first"))
+	require.NoError(t, gateway.Hang(t.Context(), id, "second"))
+	launch("after")
+	require.Equal(t, "second", <-rung)
+	require.NoError(t, giver.End(t.Context(), id))
+	require.Equal(t, "second", <-rung, "that it ends is news too")
+
+	require.ErrorIs(t, gateway.Hang(t.Context(), id, "late"), queue.ErrUnwanted)
+	require.ErrorIs(t, gateway.Hang(t.Context(), session.NewID(session.SandboxPrefix), "x"), queue.ErrUnauthorized)
+}
