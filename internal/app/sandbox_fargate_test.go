@@ -177,7 +177,7 @@ func tasked(t testing.TB) (*server, *control) {
 		return aws.Config{Region: "eu-west-1", BaseEndpoint: &ecs.URL, Credentials: keys}, nil
 	})
 	s := start(t, setup{boxes: func(q *queue.Queue, _ func(context.Context, string, string)) (sandbox.Driver, error) {
-		return fargate.New(q, fargate.Options{ECS: fargate.NewECS(client), Cluster: "c", Family: "box", Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}, Spot: true, Look: 10 * time.Millisecond}), nil
+		return fargate.New(q, fargate.Options{ECS: fargate.NewECS(client), Cluster: "c", Family: "box", Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}, Spot: true, Download: func(context.Context) (string, error) { return "https://signed", nil }, Look: 10 * time.Millisecond}), nil
 	}})
 	t.Cleanup(func() {
 		for _, k := range c.tasks {
@@ -210,6 +210,8 @@ func TestTasksRunCommandsAndSubagents(t *testing.T) {
 	require.Equal(t, []string{"sg-1"}, network.SecurityGroups)
 	require.Nil(t, run.Overrides.TaskRoleArn)
 	require.Equal(t, fargate.ContainerName, run.Overrides.ContainerOverrides[0].Name)
+	require.Equal(t, fargate.InitName, run.Overrides.ContainerOverrides[1].Name)
+	require.Equal(t, []struct{ Name, Value string }{{fargate.DownloadVariable, "https://signed"}}, run.Overrides.ContainerOverrides[1].Environment)
 	boot := run.boot(t)
 	require.Equal(t, s.url, boot.URL, "the task calls where the client called")
 	require.Equal(t, int64(12*60*60), boot.MaxSeconds)

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/lambae/lambae/internal/app"
@@ -22,6 +23,9 @@ func WithFargate(f *Function, p *app.Parts) error {
 		o, err := fargate.FromEnv(os.LookupEnv)
 		if err != nil {
 			return nil, err
+		}
+		if o.Download, err = fargate.FromS3(f.AWS, os.Getenv(fargate.AgentVariable)); err != nil {
+			return nil, fmt.Errorf("%s: %w", fargate.AgentVariable, err)
 		}
 		o.ECS = fargate.NewECS(awsjson.New(f.config))
 		return fargate.New(q, o), nil

@@ -12,6 +12,7 @@ const (
 	SubnetsVariable        = "BAE_SANDBOX_SUBNETS"         // with commas
 	SecurityGroupsVariable = "BAE_SANDBOX_SECURITY_GROUPS" // with commas
 	SpotVariable           = "BAE_SANDBOX_SPOT"            // "true" for spare capacity
+	AgentVariable          = "BAE_SANDBOX_AGENT"           // s3://bucket/key of sandboxd, see [FromS3]
 	URLVariable            = "BAE_SANDBOX_URL"             // of the client API; may be empty, see [Options]
 )
 

@@ -39,6 +39,9 @@ type Options struct {
 	Family         string // beginning of the task definitions' families
 	Subnets        []string
 	SecurityGroups []string
+	// Download is where the init container fetches sandboxd; nil when the task
+	// definition knows.
+	Download Download
 	// Spot runs tasks on spare capacity, which AWS may take back.
 	Spot bool
 	// URL is where tasks reach the client API; "" takes the one at which the client
@@ -147,14 +150,22 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	task, err := d.o.ECS.run(ctx, d.task(s, string(boot)))
+	overrides := []containerOverride{{ContainerName, []variable{{BootVariable, string(boot)}}}}
+	if d.o.Download != nil {
+		link, err := d.o.Download(ctx)
+		if err != nil {
+			return fmt.Errorf("sign a link to sandboxd: %w", err)
+		}
+		overrides = append(overrides, containerOverride{InitName, []variable{{DownloadVariable, link}}})
+	}
+	task, err := d.o.ECS.run(ctx, d.task(s, overrides))
 	if err != nil {
 		return fmt.Errorf("run a task: %w", err)
 	}
 	return d.enrolled(ctx, s.ID, task.ARN)
 }
 
-func (d *Driver) task(s sandbox.Spec, boot string) runTask {
+func (d *Driver) task(s sandbox.Spec, o []containerOverride) runTask {
 	capacity := onDemand
 	if d.o.Spot {
 		capacity = spareCapacity
@@ -165,7 +176,7 @@ func (d *Driver) task(s sandbox.Spec, boot string) runTask {
 		ClientToken: s.ID, StartedBy: s.ID,
 		CapacityProviderStrategy: []capacityProvider{{capacity, 1}},
 		NetworkConfiguration:     network{vpc{Subnets: d.o.Subnets, SecurityGroups: d.o.SecurityGroups, AssignPublicIP: "DISABLED"}},
-		Overrides:                overrides{[]containerOverride{{ContainerName, []variable{{BootVariable, boot}}}}},
+		Overrides:                overrides{o},
 		Tags: []tag{
 			{"lambae:sandbox", s.ID},
 			{"lambae:session", s.Session},
