@@ -12,7 +12,7 @@ import (
 // newAdmin is the function of the admin API. Who may call it is a matter of IAM:
 // lambda:InvokeFunctionUrl on this function. A schedule has it finish what
 // crashed functions left.
-func newAdmin(s *Stack, table awsdynamodb.Table) *Function {
+func newAdmin(s *Stack, table awsdynamodb.Table, sandboxes *Sandboxes) *Function {
 	scope := constructs.NewConstruct(s.cdk, str("Admin"))
 	f := newFunction(s, scope, functionProps{
 		name:        "admin",
@@ -20,7 +20,9 @@ func newAdmin(s *Stack, table awsdynamodb.Table) *Function {
 		memory:      otherMemory,
 		timeout:     awscdk.Duration_Minutes(number(5)),
 		table:       table,
+		environment: sandboxes.environment(),
 	})
+	sandboxes.endedBy(f) // a revoked key's
 	f.url = f.AddFunctionUrl(&awslambda.FunctionUrlOptions{
 		AuthType:   awslambda.FunctionUrlAuthType_AWS_IAM,
 		InvokeMode: awslambda.InvokeMode_BUFFERED,

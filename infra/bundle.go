@@ -10,7 +10,10 @@ import (
 )
 
 // functionNames are the folders under functions/ that are deployed.
-var functionNames = [...]string{"client", "admin", "stream", "websocket"}
+var functionNames = [...]string{"client", "admin", "stream", "websocket", "tasks"}
+
+// agentName is the folder of what runs inside sandboxes.
+const agentName = "sandboxd"
 
 // Bundler makes the assets of functions: a static binary named bootstrap and the
 // configuration. The Go tool is all it needs.
@@ -32,7 +35,7 @@ func (b *Bundler) Build() error {
 	}
 	binaries := filepath.Join(out, "bin") + string(filepath.Separator)
 	args := []string{"build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binaries}
-	for _, name := range functionNames {
+	for _, name := range append(functionNames[:], agentName) {
 		args = append(args, "./functions/"+name)
 	}
 	cmd := exec.Command("go", args...)
@@ -73,6 +76,9 @@ func (b *Bundler) assemble(name, binary string) error {
 func (b *Bundler) Code(name string) awslambda.Code {
 	return awslambda.Code_FromAsset(str(filepath.Join(b.dir(), name)), nil)
 }
+
+// Agent is the path of sandboxd, for sandboxes of the functions' architecture.
+func (b *Bundler) Agent() string { return filepath.Join(b.dir(), "bin", agentName) }
 
 func (b *Bundler) dir() string { return filepath.Join(b.Out, b.Architecture) }
 

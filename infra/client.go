@@ -13,7 +13,7 @@ import (
 // newClient is the function of the client API. Anybody may call its URL: keys of
 // ours say who it is. It runs the turns, so it is the one that may call models
 // and read secrets.
-func newClient(s *Stack, table awsdynamodb.Table, socket *Socket) *Function {
+func newClient(s *Stack, table awsdynamodb.Table, socket *Socket, sandboxes *Sandboxes) *Function {
 	scope := constructs.NewConstruct(s.cdk, str("Client"))
 	f := newFunction(s, scope, functionProps{
 		name:        "client",
@@ -21,8 +21,10 @@ func newClient(s *Stack, table awsdynamodb.Table, socket *Socket) *Function {
 		memory:      s.settings.Memory,
 		timeout:     awscdk.Duration_Minutes(number(15)), // the most there is; a turn may take long
 		table:       table,
-		environment: map[string]*string{"BAE_WEBSOCKET_URL": str(*socket.url() + "?session={session_id}")},
+		environment: sandboxes.withDoorbell(socket, map[string]*string{"BAE_WEBSOCKET_URL": str(*socket.url() + "?session={session_id}")}),
 	})
+	sandboxes.startedBy(f)
+	sandboxes.rungBy(f, socket)
 	allowModels(s, f)
 	allowSecrets(s, f)
 	f.url = f.AddFunctionUrl(&awslambda.FunctionUrlOptions{

@@ -61,7 +61,7 @@ func newFunction(s *Stack, scope constructs.Construct, p functionProps) *Functio
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(),
 		Architecture: architecture,
 		Handler:      str("bootstrap"),
-		Code:         s.code(p.name),
+		Code:         s.bundles.Code(p.name),
 		MemorySize:   jsii.Number(p.memory),
 		Timeout:      p.timeout,
 		Environment:  &environment,
@@ -78,6 +78,11 @@ func (f *Function) allow(resource *string, actions ...string) {
 
 // allowIf lets it do them on several, under conditions.
 func (f *Function) allowIf(conditions map[string]any, resources []*string, actions ...string) {
+	allow(f.role, conditions, resources, actions...)
+}
+
+// allow adds to what a role may do. Conditions may be nil.
+func allow(role awsiam.Role, conditions map[string]any, resources []*string, actions ...string) {
 	names := make([]*string, len(actions))
 	for i := range actions {
 		names[i] = &actions[i]
@@ -86,5 +91,5 @@ func (f *Function) allowIf(conditions map[string]any, resources []*string, actio
 	if conditions != nil {
 		props.Conditions = &conditions
 	}
-	f.role.AddToPolicy(awsiam.NewPolicyStatement(props))
+	role.AddToPolicy(awsiam.NewPolicyStatement(props))
 }

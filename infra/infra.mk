@@ -17,7 +17,13 @@ SETTINGS = -c lambae:stage=$(STAGE) \
 	$(if $(REMOVAL),-c lambae:removal=$(REMOVAL)) \
 	$(if $(DELETION_PROTECTION),-c lambae:deletion-protection=$(DELETION_PROTECTION)) \
 	$(if $(ALARM_TOPIC),-c lambae:alarm-topic=$(ALARM_TOPIC)) \
-	$(if $(SECRET_KEYS),-c lambae:secret-keys=$(SECRET_KEYS))
+	$(if $(SECRET_KEYS),-c lambae:secret-keys=$(SECRET_KEYS)) \
+	$(if $(SANDBOX_IMAGES),-c lambae:sandbox-images=$(SANDBOX_IMAGES)) \
+	$(if $(SANDBOX_CPU),-c lambae:sandbox-cpu=$(SANDBOX_CPU)) \
+	$(if $(SANDBOX_MEMORY),-c lambae:sandbox-memory=$(SANDBOX_MEMORY)) \
+	$(if $(SANDBOX_SPOT),-c lambae:sandbox-spot=$(SANDBOX_SPOT)) \
+	$(if $(SANDBOX_VPC),-c lambae:sandbox-vpc=$(SANDBOX_VPC)) \
+	$(if $(SANDBOX_SUBNETS),-c lambae:sandbox-subnets=$(SANDBOX_SUBNETS))
 
 # The emulator is another account with another set of credentials: nothing of the
 # caller's own reaches it.
@@ -106,7 +112,7 @@ local-down:
 
 ## bench-cold: size of each function, and the time from its start to its first request for an event
 bench-cold:
-	@go run ./functions/internal/benchcold client admin stream websocket
+	@go run ./functions/internal/benchcold client admin stream websocket tasks
 
 ## invoke: run a function with EVENT (events/healthz.json) on this machine; SET="client_key=…" fills placeholders
 FUNCTION ?= client

@@ -39,7 +39,7 @@ func synth(app awscdk.App) error {
 	if err := bundles.Build(); err != nil {
 		return err
 	}
-	NewStack(app, settings, registry, bundles.Code)
+	NewStack(app, settings, registry, bundles)
 	awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{Verbose: jsii.Bool(true)}), nil)
 	app.Synth(nil)
 	return nil

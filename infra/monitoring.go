@@ -18,7 +18,10 @@ type monitoring struct {
 }
 
 // newMonitoring watches what an operator would have to act on, and shows the rest.
-func newMonitoring(s *Stack, table awsdynamodb.Table, stream *Stream, functions ...*Function) {
+func newMonitoring(s *Stack, table awsdynamodb.Table, stream *Stream, tasks *Tasks, functions ...*Function) {
+	if tasks != nil {
+		functions = append(functions, tasks.Function)
+	}
 	m := &monitoring{scope: constructs.NewConstruct(s.cdk, str("Monitoring"))}
 	if s.settings.AlarmTopic != "" {
 		m.topic = awssns.Topic_FromTopicArn(m.scope, str("Topic"), str(s.settings.AlarmTopic))
@@ -31,6 +34,10 @@ func newMonitoring(s *Stack, table awsdynamodb.Table, stream *Stream, functions 
 	m.alarm("stream-age", "subscribers get events more than a minute late", age, 60_000)
 	m.alarm("stream-failures", "records of the stream could not be pushed; they are in the failure queue",
 		stream.failures.MetricApproximateNumberOfMessagesVisible(&awscloudwatch.MetricOptions{Period: minutes(1), Statistic: str("Maximum")}), 0)
+	if tasks != nil {
+		m.alarm("tasks-failures", "news of sandboxes' tasks could not be taken; they are in the failure queue",
+			tasks.failures.MetricApproximateNumberOfMessagesVisible(&awscloudwatch.MetricOptions{Period: minutes(1), Statistic: str("Maximum")}), 0)
+	}
 	m.dashboard(s, table, stream, age, functions)
 }
 

@@ -37,6 +37,13 @@ type Settings struct {
 	Emulator   string
 	AlarmTopic string   // alarm-topic: ARN of an SNS topic that hears of alarms; "" for none
 	SecretKeys []string // secret-keys: ARNs of the KMS keys that secrets of the configuration are encrypted with, commas between
+
+	SandboxImages  []string // sandbox-images: images that sandboxes may run, commas between; none for no sandboxes
+	SandboxCPU     int      // sandbox-cpu: CPU units, 1024 for one
+	SandboxMemory  int      // sandbox-memory: MB
+	SandboxSpot    bool     // sandbox-spot: true for spare capacity, which AWS may take back
+	SandboxVPC     string   // sandbox-vpc: id of a network to use instead of one of its own,
+	SandboxSubnets []string // sandbox-subnets: and its subnets that lead out, commas between
 }
 
 const contextPrefix = "lambae:"
@@ -69,12 +76,8 @@ func ParseSettings(context map[string]any) (Settings, error) {
 		AlarmTopic:   r.matching("alarm-topic", "", `^(|arn:[^:]+:sns:[^:]+:\d{12}:[^:]+)$`, "the ARN of an SNS topic"),
 	}
 	s.DeletionProtection = r.oneOf("deletion-protection", strconv.FormatBool(s.Retain), strconv.FormatBool(!s.Retain)) == "true"
-	for _, arn := range strings.FieldsFunc(r.text("secret-keys", ""), func(c rune) bool { return c == ',' || c == ' ' }) {
-		if !regexp.MustCompile(`^arn:[^:]+:kms:[^:]+:\d{12}:key/[A-Za-z0-9-]+$`).MatchString(arn) {
-			r.refuse("secret-keys", arn, "ARNs of KMS keys (arn:…:key/…), with commas between them")
-		}
-		s.SecretKeys = append(s.SecretKeys, arn)
-	}
+	s.SecretKeys = r.list("secret-keys", `^arn:[^:]+:kms:[^:]+:\d{12}:key/[A-Za-z0-9-]+$`, "ARNs of KMS keys (arn:…:key/…), with commas between them")
+	r.sandboxes(&s)
 	if len(r.errs) == 0 && !slices.Contains(retentions, s.LogRetention) {
 		r.refuse("log-retention", strconv.Itoa(s.LogRetention), "a number of days that CloudWatch Logs has: "+strings.Trim(fmt.Sprint(retentions), "[]"))
 	}
@@ -83,6 +86,38 @@ func ParseSettings(context map[string]any) (Settings, error) {
 	}
 	r.unknown()
 	return s, errors.Join(r.errs...)
+}
+
+// fargateMemory is the memory that Fargate has for a number of CPU units, in MB:
+// least, most, and the steps between.
+var fargateMemory = map[int][3]int{
+	256: {512, 2048, 512}, 512: {1024, 4096, 1024}, 1024: {2048, 8192, 1024}, 2048: {4096, 16384, 1024},
+	4096: {8192, 30720, 1024}, 8192: {16384, 61440, 4096}, 16384: {32768, 122880, 8192},
+}
+
+// sandboxes reads what begins with sandbox-.
+func (r *settingsReader) sandboxes(s *Settings) {
+	s.SandboxImages = r.list("sandbox-images", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, "names of images, with commas between them")
+	s.SandboxCPU = r.number("sandbox-cpu", 1024, 256, 16384)
+	s.SandboxMemory = r.number("sandbox-memory", 2048, 512, 122880)
+	s.SandboxSpot = r.oneOf("sandbox-spot", "false", "true") == "true"
+	s.SandboxVPC = r.matching("sandbox-vpc", "", `^(|vpc-[0-9a-f]+)$`, "the id of a VPC, like vpc-0123abcd")
+	s.SandboxSubnets = r.list("sandbox-subnets", `^subnet-[0-9a-f]+$`, "ids of subnets, like subnet-0123abcd, with commas between them")
+	if (s.SandboxVPC == "") != (len(s.SandboxSubnets) == 0) {
+		r.errs = append(r.errs, errors.New("lambae:sandbox-vpc and lambae:sandbox-subnets go together: give both, or none for a network of its own"))
+	}
+	if len(s.SandboxImages) == 0 && s.SandboxVPC != "" {
+		r.errs = append(r.errs, errors.New("lambae:sandbox-vpc without lambae:sandbox-images: name the images that sandboxes may run"))
+	}
+	slices.Sort(s.SandboxImages)
+	s.SandboxImages = slices.Compact(s.SandboxImages)
+	has, ok := fargateMemory[s.SandboxCPU]
+	switch {
+	case !ok:
+		r.refuse("sandbox-cpu", strconv.Itoa(s.SandboxCPU), "CPU units that Fargate has: 256, 512, 1024, 2048, 4096, 8192, 16384")
+	case s.SandboxMemory < has[0] || s.SandboxMemory > has[1] || s.SandboxMemory%has[2] != 0:
+		r.refuse("sandbox-memory", strconv.Itoa(s.SandboxMemory), fmt.Sprintf("for %d CPU units, %d to %d MB in steps of %d", s.SandboxCPU, has[0], has[1], has[2]))
+	}
 }
 
 // settingsReader collects what is wrong while it reads.
@@ -111,6 +146,17 @@ func (r *settingsReader) matching(key, preset, pattern, takes string) string {
 		r.refuse(key, v, takes)
 	}
 	return v
+}
+
+func (r *settingsReader) list(key, pattern, takes string) []string {
+	var items []string
+	for item := range strings.FieldsFuncSeq(r.text(key, ""), func(c rune) bool { return c == ',' || c == ' ' }) {
+		if !regexp.MustCompile(pattern).MatchString(item) {
+			r.refuse(key, item, takes)
+		}
+		items = append(items, item)
+	}
+	return items
 }
 
 func (r *settingsReader) oneOf(key, preset string, others ...string) string {

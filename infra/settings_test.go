@@ -14,7 +14,7 @@ func TestSettingsHaveDefaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Settings{
 		Stage: "dev", Architecture: ARM64, Memory: 1024, LogRetention: 30, LogLevel: "info",
-		Retain: true, DeletionProtection: true, Config: "bae-config.toml",
+		Retain: true, DeletionProtection: true, Config: "bae-config.toml", SandboxCPU: 1024, SandboxMemory: 2048,
 	}, s)
 }
 
@@ -23,14 +23,18 @@ func TestEverySettingIsRead(t *testing.T) {
 	s, err := ParseSettings(map[string]any{
 		"lambae:stage": "prod-2", "lambae:architecture": "x86_64", "lambae:memory": 2048, "lambae:log-retention": "7",
 		"lambae:log-level": "debug", "lambae:removal": "destroy", "lambae:config": "x.toml", "lambae:emulator": "http://127.0.0.1:4566",
-		"lambae:alarm-topic": "arn:aws:sns:eu-west-1:123456789012:ops",
-		"lambae:secret-keys": "arn:aws:kms:eu-west-1:123456789012:key/a-1, arn:aws:kms:eu-west-1:123456789012:key/b-2",
+		"lambae:alarm-topic":    "arn:aws:sns:eu-west-1:123456789012:ops",
+		"lambae:secret-keys":    "arn:aws:kms:eu-west-1:123456789012:key/a-1, arn:aws:kms:eu-west-1:123456789012:key/b-2",
+		"lambae:sandbox-images": "python:3.12,debian:12 python:3.12", "lambae:sandbox-cpu": "512", "lambae:sandbox-memory": 4096,
+		"lambae:sandbox-spot": "true", "lambae:sandbox-vpc": "vpc-0a", "lambae:sandbox-subnets": "subnet-0a,subnet-0b",
 	})
 	require.NoError(t, err)
 	require.Equal(t, Settings{
 		Stage: "prod-2", Architecture: X86_64, Memory: 2048, LogRetention: 7, LogLevel: "debug", Config: "x.toml",
 		Emulator: "http://127.0.0.1:4566", AlarmTopic: "arn:aws:sns:eu-west-1:123456789012:ops",
-		SecretKeys: []string{"arn:aws:kms:eu-west-1:123456789012:key/a-1", "arn:aws:kms:eu-west-1:123456789012:key/b-2"},
+		SecretKeys:    []string{"arn:aws:kms:eu-west-1:123456789012:key/a-1", "arn:aws:kms:eu-west-1:123456789012:key/b-2"},
+		SandboxImages: []string{"debian:12", "python:3.12"}, SandboxCPU: 512, SandboxMemory: 4096,
+		SandboxSpot: true, SandboxVPC: "vpc-0a", SandboxSubnets: []string{"subnet-0a", "subnet-0b"},
 	}, s)
 }
 
@@ -53,6 +57,14 @@ func TestABadSettingIsNamedWithWhatItTakes(t *testing.T) {
 		"a topic that is none":          {"alarm-topic", "ops@example.com", "SNS topic"},
 		"a key by its alias":            {"secret-keys", "alias/x", "KMS keys"},
 		"an emulator without a scheme":  {"emulator", "localhost:4566", "http://127.0.0.1:4566"},
+		"an image with a blank":         {"sandbox-images", "python:3.12,-rm", "names of images"},
+		"CPU that Fargate has not":      {"sandbox-cpu", 1000, "256, 512, 1024"},
+		"memory that CPU has not":       {"sandbox-memory", 1024, "2048 to 8192 MB"},
+		"memory between two sizes":      {"sandbox-memory", 2500, "in steps of 1024"},
+		"a network by its name":         {"sandbox-vpc", "main", "vpc-0123abcd"},
+		"a network without subnets":     {"sandbox-vpc", "vpc-0a", "lambae:sandbox-subnets go together"},
+		"subnets without a network":     {"sandbox-subnets", "subnet-0a", "go together"},
+		"spot in words":                 {"sandbox-spot", "cheap", "true"},
 		"a setting that does not exist": {"memroy", 1024, "there is no such setting"},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -64,6 +76,8 @@ func TestABadSettingIsNamedWithWhatItTakes(t *testing.T) {
 	}
 	_, err := ParseSettings(map[string]any{"lambae:removal": "destroy", "lambae:deletion-protection": "true"})
 	require.ErrorContains(t, err, "refuse")
+	_, err = ParseSettings(map[string]any{"lambae:sandbox-vpc": "vpc-0a", "lambae:sandbox-subnets": "subnet-0a"})
+	require.ErrorContains(t, err, "without lambae:sandbox-images")
 }
 
 func registryOf(t *testing.T, text string) (Registry, error) {

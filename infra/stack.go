@@ -13,32 +13,41 @@ type Stack struct {
 
 	settings Settings
 	registry Registry
-	code     func(function string) awslambda.Code
+	bundles  Bundles
+}
+
+// Bundles are what the Go tool builds for a deployment.
+type Bundles interface {
+	// Code is a function's.
+	Code(function string) awslambda.Code
+	// Agent is the path of sandboxd.
+	Agent() string
 }
 
 // NewStack puts the parts together. What a part is allowed is in its own file.
-func NewStack(scope constructs.Construct, settings Settings, registry Registry, code func(function string) awslambda.Code) *Stack {
+func NewStack(scope constructs.Construct, settings Settings, registry Registry, bundles Bundles) *Stack {
 	s := &Stack{
 		cdk: awscdk.NewStack(scope, str(stackName(settings.Stage)), &awscdk.StackProps{
 			Description: str("lambae: sessions for AI agents (" + settings.Stage + ")"),
 			Synthesizer: synthesizer(settings),
 		}),
-		settings: settings, registry: registry, code: code,
+		settings: settings, registry: registry, bundles: bundles,
 	}
 	for _, warning := range registry.Warnings {
 		awscdk.Annotations_Of(s.cdk).AddWarningV2(str("lambae:registry"), str(warning), nil)
 	}
 	awscdk.Tags_Of(s.cdk).Add(str("lambae:stage"), str(settings.Stage), nil)
 
-	table := newTable(s)                        // table.go: sessions, keys, profiles
-	socket := newSocket(s)                      // socket.go: the WebSocket API
-	client := newClient(s, table, socket)       // client.go: the client API
-	admin := newAdmin(s, table)                 // admin.go: the admin API and the sweep
-	stream := newStream(s, table, socket)       // stream.go: the table's stream, pushed to subscribers
-	websocket := newWebSocket(s, table, socket) // websocket.go: subscribers' connections
-	// Sandboxes in Fargate tasks (cluster, network, task definition, the function
-	// that reconciles them) are to be one more construct here.
-	newMonitoring(s, table, stream, client, admin, stream.Function, websocket) // monitoring.go: alarms and the dashboard
+	table := newTable(s)                             // table.go: sessions, keys, profiles
+	socket := newSocket(s)                           // socket.go: the WebSocket API
+	sandboxes := newSandboxes(s)                     // sandbox.go: cluster, network and task definitions, where there are images
+	client := newClient(s, table, socket, sandboxes) // client.go: the client API
+	admin := newAdmin(s, table, sandboxes)           // admin.go: the admin API and the sweep
+	stream := newStream(s, table, socket)            // stream.go: the table's stream, pushed to subscribers
+	websocket := newWebSocket(s, table, socket)      // websocket.go: subscribers' connections
+	tasks := newTasks(s, table, sandboxes)           // tasks.go: what becomes of sandboxes' tasks
+	// monitoring.go: alarms and the dashboard
+	newMonitoring(s, table, stream, tasks, client, admin, stream.Function, websocket)
 
 	s.output("ClientUrl", "the client API", client.url)
 	s.output("AdminUrl", "the admin API, for signed requests", admin.url)

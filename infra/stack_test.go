@@ -29,7 +29,7 @@ func template(t *testing.T, context map[string]any, registry Registry) (document
 	require.NoError(t, os.WriteFile(filepath.Join(bundle, "bootstrap"), []byte("stand-in"), 0o755))
 
 	app := awscdk.NewApp(&awscdk.AppProps{Outdir: str(t.TempDir())})
-	stack := NewStack(app, settings, registry, func(string) awslambda.Code { return awslambda.Code_FromAsset(&bundle, nil) })
+	stack := NewStack(app, settings, registry, standIn(bundle))
 	awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(nil), nil)
 	document = *assertions.Template_FromStack(stack.cdk, nil).ToJSON()
 	nag := assertions.Match_StringLikeRegexp(str("AwsSolutions-.*"))
@@ -39,6 +39,12 @@ func template(t *testing.T, context map[string]any, registry Registry) (document
 	}
 	return document, findings
 }
+
+// standIn is a folder that takes the place of all that is compiled.
+type standIn string
+
+func (s standIn) Code(string) awslambda.Code { return awslambda.Code_FromAsset(str(string(s)), nil) }
+func (s standIn) Agent() string              { return filepath.Join(string(s), "bootstrap") }
 
 func toJSON(t *testing.T, v any) string {
 	t.Helper()
@@ -64,18 +70,7 @@ func TestTheStack(t *testing.T) {
 		"lambae:secret-keys": "arn:aws:kms:us-east-1:123456789012:key/k-1",
 	}, full)
 
-	t.Run("is the golden one", func(t *testing.T) {
-		golden := filepath.Join("testdata", "template.json")
-		got := regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(toJSON(t, document), "HASH")
-		if *update {
-			require.NoError(t, os.MkdirAll("testdata", 0o755))
-			require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-		}
-		want, err := os.ReadFile(golden)
-		require.NoError(t, err)
-		// Not Equal, which would print thousands of lines twice.
-		require.True(t, string(want) == got, "the template differs from %s: run `go test . -update` and read `git diff`", golden)
-	})
+	t.Run("is the golden one", func(t *testing.T) { golden(t, "template.json", document) })
 
 	t.Run("has nothing that cdk-nag finds", func(t *testing.T) {
 		require.Empty(t, findings)
@@ -93,22 +88,7 @@ func TestTheStack(t *testing.T) {
 		}, actionsOf(t, document))
 	})
 
-	t.Run("names every resource but two kinds", func(t *testing.T) {
-		for _, s := range statements(t, document) {
-			for _, resource := range s.resources {
-				text := toJSON(t, resource)
-				switch {
-				case !strings.Contains(text, "*"):
-				case strings.Contains(text, "/@connections/*"): // connections come and go
-				case strings.Contains(text, ":bedrock:*::foundation-model/"): // a profile chooses the region
-					require.Contains(t, toJSON(t, s.conditions), "bedrock:InferenceProfileArn")
-				default:
-					t.Errorf("%s is allowed %v on %s", s.function, s.actions, text)
-				}
-			}
-			require.NotContains(t, strings.Join(s.actions, " "), "*")
-		}
-	})
+	t.Run("names every resource but two kinds", func(t *testing.T) { named(t, document) })
 
 	t.Run("gives functions no secret", func(t *testing.T) {
 		for _, f := range resources(document, "AWS::Lambda::Function") {
@@ -136,6 +116,46 @@ func TestTheStack(t *testing.T) {
 		require.Contains(t, toJSON(t, local), "http://127.0.0.1:4566/_aws/execute-api/")
 		require.NotContains(t, toJSON(t, actionsOf(t, local)["Client"]), "bedrock", "no model, no permission")
 	})
+}
+
+// golden compares a template with a file, which -update writes anew.
+func golden(t *testing.T, name string, document map[string]any) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	got := regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(toJSON(t, document), "HASH")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	// Not Equal, which would print thousands of lines twice.
+	require.True(t, string(want) == got, "the template differs from %s: run `go test . -update` and read `git diff`", file)
+}
+
+// named fails for a permission on more than it must be on.
+func named(t *testing.T, document map[string]any) {
+	t.Helper()
+	for _, s := range statements(t, document) {
+		require.NotContains(t, strings.Join(s.actions, " "), "*")
+		for _, resource := range s.resources {
+			text, conditions := toJSON(t, resource), toJSON(t, s.conditions)
+			switch {
+			case !strings.Contains(text, "*"):
+			case strings.Contains(text, "/@connections/*"): // connections come and go
+			case strings.Contains(text, ":bedrock:*::foundation-model/"): // a profile chooses the region
+				require.Contains(t, conditions, "bedrock:InferenceProfileArn")
+			case slices.Equal(s.actions, []string{"ecs:TagResource"}):
+				require.Contains(t, conditions, `"ecs:CreateAction": "RunTask"`)
+			case slices.Equal(s.actions, []string{"ecs:DescribeTaskDefinition"}), slices.Equal(s.actions, []string{"ecr:GetAuthorizationToken"}):
+				require.Equal(t, "*", resource, "these have no resources")
+			case strings.HasPrefix(s.actions[0], "ecs:"):
+				require.Contains(t, conditions, "ecs:cluster")
+			default:
+				t.Errorf("%s is allowed %v on %s", s.function, s.actions, text)
+			}
+		}
+	}
 }
 
 var logActions = []string{"logs:CreateLogStream", "logs:PutLogEvents"}
