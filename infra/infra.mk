@@ -36,7 +36,8 @@ LOCAL_AWS := env -u AWS_PROFILE -u AWS_SESSION_TOKEN AWS_ENDPOINT_URL=$(LOCAL_EN
 LOCAL_CDK = cd infra && $(LOCAL_AWS) $(CDK_DIR)/node_modules/.bin/cdk
 LOCAL_SETTINGS = -c lambae:stage=local -c lambae:removal=destroy -c lambae:emulator=$(LOCAL_ENDPOINT) -c lambae:log-level=debug \
 	-c lambae:architecture=$(if $(filter arm64,$(shell go env GOARCH)),arm64,x86_64) \
-	-c lambae:config=$(CURDIR)/localstack/bae-config.toml
+	-c lambae:config=$(CURDIR)/localstack/bae-config.toml \
+	-c lambae:sandbox-images=demo -c lambae:sandbox-vpc=vpc-00000000000000000 -c lambae:sandbox-subnets=subnet-00000000000000000
 # AUTH=true has it enforce every policy of the stack. It must know its own address,
 # which it gives to functions; the rest keeps it away from Docker, from other ports
 # and from earlier state.
@@ -83,12 +84,14 @@ infra-check:
 infra-test: infra-check
 	cd infra && JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 go test ./...
 
-## local-up: start an AWS emulator in the background
+## local-up: start an AWS emulator in the background, and what runs its Fargate tasks
 local-up: ministack-install
 	@mkdir -p $(LOCAL_DIR)
 	@$(MINISTACK) --detach
 	@for i in $$(seq 300); do curl -sf $(LOCAL_ENDPOINT)/_ministack/health >/dev/null && exit 0; sleep 0.2; done; \
 		echo "the emulator does not answer on $(LOCAL_ENDPOINT); see $(LOCAL_DIR)/ministack-$(LOCAL_PORT).log"; exit 1
+	@go build -o $(LOCAL_DIR)/fargate ./localstack/fargate
+	@$(LOCAL_AWS) $(LOCAL_DIR)/fargate $(LOCAL_DIR)/tasks >$(LOCAL_DIR)/fargate.log 2>&1 &
 
 ## local-deploy: deploy the stack into the emulator
 local-deploy: cdk-install
@@ -106,7 +109,8 @@ local-destroy: cdk-install
 	$(LOCAL_CDK) destroy --force $(LOCAL_SETTINGS)
 
 ## local-down: stop the emulator; what it had is gone
-# It forgets instances of functions that are deleted, so they are ended here.
+# It forgets instances of functions that are deleted, so they are ended here, as
+# the tasks are.
 local-down:
 	@if [ -d $(LOCAL_DIR) ]; then $(MINISTACK) --stop; pkill -f '^$(LOCAL_DIR)/' || true; rm -rf $(LOCAL_DIR); fi
 

@@ -226,10 +226,9 @@ func (b *Sandboxes) startedBy(f *Function) {
 	for _, image := range b.stack.settings.SandboxImages {
 		definitions = append(definitions, b.arn("task-definition/"+b.family(image)+":*"))
 	}
-	f.allowIf(b.inCluster(), definitions, "ecs:RunTask")
-	f.allowIf(map[string]any{"StringEquals": map[string]any{"ecs:CreateAction": "RunTask"}}, []*string{b.tasks()}, "ecs:TagResource")
-	f.allowIf(map[string]any{"StringEquals": map[string]any{"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
-		[]*string{b.execution.RoleArn()}, "iam:PassRole")
+	b.allow(f, definitions, "ecs:RunTask")
+	f.allowIf(b.when("StringEquals", "ecs:CreateAction", "RunTask"), []*string{b.tasks()}, "ecs:TagResource")
+	f.allowIf(b.when("StringEquals", "iam:PassedToService", "ecs-tasks.amazonaws.com"), []*string{b.execution.RoleArn()}, "iam:PassRole")
 	f.allow(awscdk.Fn_Join(str(""), &[]*string{b.agent.Bucket().BucketArn(), str("/"), b.agent.S3ObjectKey()}), "s3:GetObject")
 	b.endedBy(f)
 }
@@ -239,15 +238,29 @@ func (b *Sandboxes) endedBy(f *Function) {
 	if b == nil {
 		return
 	}
-	f.allowIf(b.inCluster(), []*string{b.tasks()}, "ecs:DescribeTasks", "ecs:StopTask")
-	f.allowIf(b.inCluster(), []*string{str("*")}, "ecs:ListTasks")
+	b.allow(f, []*string{b.tasks()}, "ecs:DescribeTasks", "ecs:StopTask")
+	b.allow(f, []*string{str("*")}, "ecs:ListTasks")
 	f.allow(str("*"), "ecs:DescribeTaskDefinition")
 	accept(f.role, "AwsSolutions-IAM5", "revisions and tasks come and go; all are of these families and this cluster", `:task-definition\/.*:\*$`, `:task\/.*\/\*$`)
 	accept(f.role, "AwsSolutions-IAM5", "ListTasks is bound to the cluster by a condition, DescribeTaskDefinition has no resources", `^Resource::\*$`)
 }
 
-func (b *Sandboxes) inCluster() map[string]any {
-	return map[string]any{"ArnEquals": map[string]any{"ecs:cluster": b.cluster.AttrArn()}}
+// allow lets a function do what is done in the cluster. Emulators take the cluster
+// itself for the resource of that.
+func (b *Sandboxes) allow(f *Function, resources []*string, actions ...string) {
+	if b.stack.settings.Emulator != "" {
+		resources = []*string{b.cluster.AttrArn()}
+	}
+	f.allowIf(b.when("ArnEquals", "ecs:cluster", b.cluster.AttrArn()), resources, actions...)
+}
+
+// when is a condition of a permission. Emulators do not know the keys of ECS, and
+// would allow nothing.
+func (b *Sandboxes) when(operator, key string, value any) map[string]any {
+	if b.stack.settings.Emulator != "" {
+		return nil
+	}
+	return map[string]any{operator: map[string]any{key: value}}
 }
 
 func (b *Sandboxes) tasks() *string {

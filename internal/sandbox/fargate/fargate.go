@@ -8,6 +8,7 @@
 package fargate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -198,14 +199,27 @@ func (d *Driver) enrolled(ctx context.Context, id, task string) error {
 			case <-ctx.Done():
 				return
 			}
-			tasks, err := d.o.ECS.describe(ctx, d.o.Cluster, []string{task})
-			if err == nil && len(tasks) == 1 && tasks[0].Stopped() {
-				cancel(errors.New(tasks[0].Reason()))
+			if err := d.ended(ctx, task); err != nil {
+				cancel(err)
 				return
 			}
 		}
 	}()
-	return d.Enrolled(ctx, id)
+	err := d.Enrolled(ctx, id)
+	if errors.Is(err, queue.ErrUnwanted) {
+		// The news of its end was here first, without the reason.
+		return cmp.Or(d.ended(ctx, task), err)
+	}
+	return err
+}
+
+// ended says why a task has stopped; nil when it has not, as far as is known.
+func (d *Driver) ended(ctx context.Context, task string) error {
+	tasks, err := d.o.ECS.describe(ctx, d.o.Cluster, []string{task})
+	if err == nil && len(tasks) == 1 && tasks[0].Stopped() {
+		return errors.New(tasks[0].Reason())
+	}
+	return nil
 }
 
 // Stop implements [sandbox.Driver].
