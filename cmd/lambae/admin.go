@@ -22,8 +22,10 @@ func (a *app) adminCommand() *command {
 		newGroup("sandbox", "sandbox images of the profiles", a.sandboxStatusCommand()),
 	)
 	group.details = `The admin API of a server on this machine is at ` + defaultAdminURL + `; its key is in
-.lambae/admin.key. For a server on AWS give the Function URL of its admin function:
-requests are then signed with your AWS credentials.`
+.lambae/admin.key. A server on AWS is found by its stage, with --aws; requests are then
+signed with your AWS credentials.`
+	var o adminFlags
+	defineAWS(group.flags, &o.aws)
 	return group
 }
 
@@ -33,7 +35,7 @@ func (a *app) adminCommandOf(name, summary string, run func(ctx context.Context,
 	var o adminFlags
 	o.define(c.flags)
 	c.run = func(ctx context.Context, args []string) error {
-		client, err := a.admin(o)
+		client, err := a.admin(ctx, o)
 		if err != nil {
 			return err
 		}

@@ -1,16 +1,10 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lambae/lambae/sdk/lambae"
@@ -124,28 +118,38 @@ func TestFunctionURLsAreKnown(t *testing.T) {
 	}
 }
 
-func TestRequestsToAWSAreSigned(t *testing.T) {
+func TestADeploymentIsNamedBeforeOrAfterTheCommand(t *testing.T) {
 	t.Parallel()
-	seen := make(chan *http.Request, 1)
-	bodies := make(chan map[string]string, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body := map[string]string{}
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		seen <- r
-		bodies <- body
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: &signer{"eu-central-1", http.DefaultTransport, func() (aws.CredentialsProvider, error) {
-		return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "token"}, nil
-		}), nil
-	}, func() time.Time { return time.Date(2026, 7, 6, 18, 26, 10, 0, time.UTC) }}}
-	response, err := client.Post(server.URL+"/admin/v1/keys", "application/json", strings.NewReader(`{"name":"n"}`))
-	require.NoError(t, err)
-	response.Body.Close()
-	request := <-seen
-	require.Regexp(t, `^AWS4-HMAC-SHA256 Credential=AKID/20260706/eu-central-1/lambda/aws4_request, SignedHeaders=\S+, Signature=[0-9a-f]{64}$`,
-		request.Header.Get("Authorization"))
-	require.Equal(t, "token", request.Header.Get("X-Amz-Security-Token"))
-	require.Equal(t, map[string]string{"name": "n"}, <-bodies)
+	root := (&app{}).commands()
+	for _, words := range [][]string{
+		{"admin", "--aws", "dev", "profile", "list"},
+		{"admin", "--aws=dev", "profile", "list"},
+		{"admin", "profile", "--aws", "dev", "list"},
+		{"admin", "profile", "list", "--aws", "dev"},
+	} {
+		found, args, err := root.find(words)
+		require.NoError(t, err, words)
+		require.Equal(t, "lambae admin profile list", found.path())
+		_, err = found.parse(args)
+		require.NoError(t, err)
+		require.Equal(t, "dev", found.flags.Lookup("aws").Value.String(), words)
+	}
+	for want, words := range map[string][]string{
+		"--aws needs a value":                             {"admin", "--aws"},
+		"flags go after the command; unexpected --limit":  {"admin", "--limit", "3", "profile", "list"},
+		"flags go after the command; unexpected --aws=de": {"--aws=de", "admin", "profile", "list"},
+	} {
+		_, _, err := root.find(words)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestADeploymentAndAnAddressExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, lambaetest.Options{})
+	for _, words := range [][]string{{"admin", "key", "list"}, {"chat"}, {"tail", "ses_1"}} {
+		got := d.call(t, "", append(words, "--aws", "dev", "--url", "http://x")...)
+		require.Equal(t, exitUsage, got.code, words)
+		require.Contains(t, got.stderr, "--aws and --url exclude each other")
+	}
 }

@@ -57,7 +57,7 @@ type chat struct {
 
 // chat talks until the user leaves; an empty id is a new session.
 func (a *app) chat(ctx context.Context, o chatOptions, id string) error {
-	client, hasKey, err := a.client(o.clientFlags)
+	client, hasKey, err := a.client(ctx, o.clientFlags)
 	if err != nil {
 		return err
 	}

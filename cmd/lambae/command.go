@@ -48,7 +48,8 @@ func newCommand(name, summary string) *command {
 	return &command{name: name, summary: summary, flags: flag.NewFlagSet(name, flag.ContinueOnError)}
 }
 
-// newGroup is a command that is nothing but its subcommands.
+// newGroup is a command that is nothing but its subcommands. Flags that it is given
+// must be those of all of them.
 func newGroup(name, summary string, subs ...*command) *command {
 	group := newCommand(name, summary)
 	group.subs = subs
@@ -58,28 +59,47 @@ func newGroup(name, summary string, subs ...*command) *command {
 	return group
 }
 
-// find follows the words of args to a command. Groups have no flags of their
-// own but --help.
+// find follows the words of args to a command. A group's own flags, which all its
+// commands have as well, may stand before the command's name.
 func (c *command) find(args []string) (*command, []string, error) {
 	if c.subs == nil {
 		return c, args, nil
 	}
-	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "-help" {
+	var before []string
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		name, value, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		if name == "h" || name == "help" {
+			return c, nil, errHelp
+		}
+		if !c.shares(name) {
+			return c, nil, usagef("flags go after the command; unexpected %s", args[0])
+		}
+		if args = args[1:]; !hasValue {
+			if len(args) == 0 {
+				return c, nil, usagef("--%s needs a value", name)
+			}
+			value, args = args[0], args[1:]
+		}
+		before = append(before, "--"+name+"="+value)
+	}
+	if len(args) == 0 {
 		return c, nil, errHelp
 	}
 	for _, sub := range c.subs {
 		if sub.name == args[0] {
-			return sub.find(args[1:])
+			return sub.find(append(before, args[1:]...))
 		}
-	}
-	if strings.HasPrefix(args[0], "-") {
-		return c, nil, usagef("flags go after the command; unexpected %s", args[0])
 	}
 	names := make([]string, 0, len(c.subs))
 	for _, sub := range c.subs {
 		names = append(names, sub.name)
 	}
 	return c, nil, usagef("unknown command %q%s", args[0], didYouMean(args[0], names, ""))
+}
+
+// shares reports whether all commands of the group have a flag.
+func (c *command) shares(flag string) bool {
+	return c.flags.Lookup(flag) != nil || c.parent != nil && c.parent.shares(flag)
 }
 
 // parse sets the flags and returns the positional arguments, which may stand

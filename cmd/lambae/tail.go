@@ -91,7 +91,7 @@ func (a *app) tail(ctx context.Context, o tailOptions, id string) error {
 
 // follow subscribes over a WebSocket where the server offers one, else over HTTP.
 func (a *app) follow(ctx context.Context, o tailOptions, session *lambae.Session, opts *lambae.SubscribeOptions) (iter.Seq2[lambae.Event, error], error) {
-	client, _, err := a.client(o.clientFlags)
+	client, _, err := a.client(ctx, o.clientFlags)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (o *outage) over() { o.told = false }
 
 // reader is a session whose events can be read.
 func (a *app) reader(ctx context.Context, o tailOptions, id string) (*lambae.Session, error) {
-	client, hasKey, err := a.client(o.clientFlags)
+	client, hasKey, err := a.client(ctx, o.clientFlags)
 	if err != nil {
 		return nil, err
 	}
