@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/lambae/lambae/internal/lambdahttp/runtimetest"
 	"github.com/lambae/lambae/internal/session"
 	"github.com/lambae/lambae/internal/table/dynamo"
+	"github.com/lambae/lambae/internal/table/tabletest/faulty"
 	"github.com/lambae/lambae/internal/table/tabletest/ministack"
 )
 
@@ -173,6 +176,32 @@ func TestAMissingTableIsNamedInTheLog(t *testing.T) {
 		logged := d.logs.String()
 		return strings.Contains(logged, "no-such-table") && strings.Contains(logged, "deploy the stack")
 	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// Three of four requests to the table fail, in every way there is.
+func TestATableThatFailsDelaysTurnsAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	faults := []faulty.Fault{faulty.Throttled, {}, faulty.LostAnswer, faulty.ServerError}
+	var requests atomic.Int64
+	proxy := faulty.Proxy(t, ministack.Endpoint(t), func(string, int) faulty.Fault {
+		return faults[requests.Add(1)%int64(len(faults))]
+	})
+	d := deploy(t, echoConfig, "AWS_ENDPOINT_URL="+proxy)
+	d.open()
+	const turns = 5
+	for range turns {
+		require.Contains(t, body(t, d.answer("send-message.json")), "You said: What time is it?")
+	}
+	var got []string
+	events := body(t, d.answer("events.json"))
+	gjson.Get(events, "items.#.event_type").ForEach(func(_, kind gjson.Result) bool {
+		got = append(got, kind.String())
+		return true
+	})
+	turn := []string{"client.message.send", "provider.request", "provider.response", "server.message.send"}
+	require.Greater(t, len(got), turns*len(turn), events)
+	require.Equal(t, slices.Repeat(turn, turns), got[len(got)-turns*len(turn):])
+	require.Greater(t, requests.Load(), int64(4*turns))
 }
 
 const echoConfig = `
