@@ -176,7 +176,14 @@ func (c *Client) agentOutput(w http.ResponseWriter, r *http.Request, id string) 
 		writeProblem(w, badRequest(`stream must be "stdout" or "stderr"`))
 		return
 	}
-	c.Agents.Queue.Output(id, out)
+	if out.N < 1 || out.Seq < 1 {
+		writeProblem(w, badRequest("n and seq must be the numbers of a command and of a piece of its output, from 1"))
+		return
+	}
+	if err := c.Agents.Queue.Output(r.Context(), id, out); err != nil {
+		c.agentFailed(w, r, err)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -145,9 +145,9 @@ type watcher struct {
 	mu    sync.Mutex
 	queue []wire.Output
 	size  int
-	over  bool
 	wake  chan struct{}
-	done  chan struct{}
+	ended chan struct{} // closed when nothing more will be said
+	done  chan struct{} // closed when all is told
 }
 
 const (
@@ -155,31 +155,53 @@ const (
 	maxUntold = 1 << 20
 	// flushFor is how long a command's result may wait for its output.
 	flushFor = 2 * time.Second
+	// tellEvery is how often output is told at most: a server may have to pass it on
+	// through its table.
+	tellEvery = 50 * time.Millisecond
 )
 
 func (a *Agent) watch(ctx context.Context, n int64) *watcher {
-	w := &watcher{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &watcher{wake: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		for {
-			w.mu.Lock()
-			batch, over := w.queue, w.over
-			w.queue, w.size = nil, 0
-			w.mu.Unlock()
+		for seq := int64(0); ; {
+			batch, last := w.take()
 			for _, out := range join(batch) {
-				out.N = n
+				seq++
+				out.N, out.Seq = n, seq
 				_ = a.call(context.WithoutCancel(ctx), http.MethodPost, "/output", a.token, out, nil)
 			}
-			if len(batch) > 0 {
-				continue
-			}
-			if over {
+			if last {
 				return
 			}
-			<-w.wake
+			if len(batch) == 0 {
+				select {
+				case <-w.wake:
+				case <-w.ended:
+				}
+				continue
+			}
+			select {
+			case <-time.After(tellEvery):
+			case <-w.ended:
+			}
 		}
 	}()
 	return w
+}
+
+// take takes what is to be told, and says whether nothing will follow.
+func (w *watcher) take() (batch []wire.Output, last bool) {
+	select {
+	case <-w.ended:
+		last = true
+	default:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch = w.queue
+	w.queue, w.size = nil, 0
+	return batch, last
 }
 
 func (w *watcher) say(stream, text string) {
@@ -188,34 +210,31 @@ func (w *watcher) say(stream, text string) {
 		w.queue = append(w.queue, wire.Output{Stream: stream, Text: text})
 	}
 	w.mu.Unlock()
-	w.nudge()
-}
-
-func (w *watcher) nudge() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
+// flush waits until all is told, for a while. Nothing may be said after it.
 func (w *watcher) flush() {
-	w.mu.Lock()
-	w.over = true
-	w.mu.Unlock()
-	w.nudge()
+	close(w.ended)
 	select {
 	case <-w.done:
 	case <-time.After(flushFor):
 	}
 }
 
-// join puts pieces of one stream that follow each other together.
+// join puts pieces of one stream that follow each other together, up to what the
+// server passes on at a time.
 func join(pieces []wire.Output) (out []wire.Output) {
 	for i := 0; i < len(pieces); {
 		var b strings.Builder
 		stream := pieces[i].Stream
-		for ; i < len(pieces) && pieces[i].Stream == stream; i++ {
-			b.WriteString(pieces[i].Text)
+		for b.WriteString(pieces[i].Text); ; b.WriteString(pieces[i].Text) {
+			if i++; i == len(pieces) || pieces[i].Stream != stream || b.Len()+len(pieces[i].Text) > sandbox.MaxOutput {
+				break
+			}
 		}
 		out = append(out, wire.Output{Stream: stream, Text: b.String()})
 	}

@@ -29,7 +29,7 @@ func (q *Queue) Exec(ctx context.Context, id string, c sandbox.Command) (sandbox
 			q.mu.Unlock()
 		}()
 	}
-	return q.await(ctx, id, b, n, c.Timeout)
+	return q.await(ctx, id, b, n, c.Timeout, q.watch(id, n, c.Output))
 }
 
 // Launch is [sandbox.Driver]'s.
@@ -54,7 +54,7 @@ func (q *Queue) Follow(ctx context.Context, id string, c sandbox.Command) (sandb
 	b := q.hold(id)
 	defer q.release(id, b)
 	// A command that nobody waits for any more runs on.
-	return q.awaitOutcome(ctx, id, b, n, c.Timeout-q.o.Now().Sub(c.Started))
+	return q.awaitOutcome(ctx, id, b, n, c.Timeout-q.o.Now().Sub(c.Started), &watch{})
 }
 
 // Kill is [sandbox.Driver]'s.
@@ -75,8 +75,8 @@ func (q *Queue) kill(ctx context.Context, id string, n int64) error {
 }
 
 // await waits for the outcome of a command, and kills it when ctx ends first.
-func (q *Queue) await(ctx context.Context, id string, b *box, n int64, timeout time.Duration) (sandbox.Result, error) {
-	res, err := q.awaitOutcome(ctx, id, b, n, timeout)
+func (q *Queue) await(ctx context.Context, id string, b *box, n int64, timeout time.Duration, w *watch) (sandbox.Result, error) {
+	res, err := q.awaitOutcome(ctx, id, b, n, timeout, w)
 	if err == nil || ctx.Err() == nil {
 		return res, err
 	}
@@ -89,7 +89,7 @@ func (q *Queue) await(ctx context.Context, id string, b *box, n int64, timeout t
 
 // awaitOutcome waits for an outcome. A command whose time is long over counts as
 // timed out: the sandbox may be cut off, and nobody should wait for ever.
-func (q *Queue) awaitOutcome(ctx context.Context, id string, b *box, n int64, timeout time.Duration) (sandbox.Result, error) {
+func (q *Queue) awaitOutcome(ctx context.Context, id string, b *box, n int64, timeout time.Duration, w *watch) (sandbox.Result, error) {
 	overdue, cancel := context.WithTimeoutCause(ctx, max(timeout, 0)+q.o.Grace, errOverdue)
 	defer cancel()
 	done := make(chan struct{})
@@ -105,8 +105,15 @@ func (q *Queue) awaitOutcome(ctx context.Context, id string, b *box, n int64, ti
 		if err != nil {
 			return sandbox.Result{}, err
 		}
-		if there {
+		// Output is told before the outcome: what there is of it is here by now.
+		came, err := w.look(ctx)
+		switch {
+		case there:
 			return result(out)
+		case err != nil:
+			return sandbox.Result{}, err
+		case came:
+			poll = q.o.Poll
 		}
 		err = q.wait(overdue, done, changed, poll)
 		if errors.Is(err, errOverdue) {

@@ -366,16 +366,3 @@ func (q *Queue) settleAll(ctx context.Context, id string) error {
 	}
 	return nil
 }
-
-// Output passes on a piece of a watched command's output.
-func (q *Queue) Output(id string, out wire.Output) {
-	q.mu.Lock()
-	var to func(stream, text string)
-	if b := q.boxes[id]; b != nil {
-		to = b.outputs[out.N]
-	}
-	q.mu.Unlock()
-	if to != nil {
-		to(out.Stream, out.Text)
-	}
-}

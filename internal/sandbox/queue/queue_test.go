@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -279,4 +280,40 @@ func TestADoorbellAtAGatewayIsRungByWhoeverGives(t *testing.T) {
 
 	require.ErrorIs(t, gateway.Hang(t.Context(), id, "late"), queue.ErrUnwanted)
 	require.ErrorIs(t, gateway.Hang(t.Context(), session.NewID(session.SandboxPrefix), "x"), queue.ErrUnauthorized)
+}
+
+// The one that waits for a command need not be the one that its output reaches.
+func TestOutputReachesWhoeverWatches(t *testing.T) {
+	t.Parallel()
+	tables(t, func(t *testing.T, one, other *queue.Queue) {
+		id := enrolled(t, one)
+		type piece struct{ stream, text string }
+		pieces := make(chan piece, 10)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := one.Exec(t.Context(), id, sandbox.Command{Command: "x", Timeout: time.Minute,
+				Output: func(stream, text string) { pieces <- piece{stream, text} }})
+			ended <- err
+		}()
+		var orders wire.Orders
+		require.Eventually(t, func() bool {
+			var err error
+			orders, err = other.Orders(t.Context(), id, 0)
+			return err == nil && len(orders.Orders) == 1
+		}, 10*time.Second, time.Millisecond)
+		require.True(t, orders.Orders[0].Watched)
+		say := func(seq int64, stream, text string) {
+			require.NoError(t, other.Output(t.Context(), id, wire.Output{N: 1, Seq: seq, Stream: stream, Text: text}))
+		}
+		say(1, "stdout", "one")
+		require.Equal(t, piece{"stdout", "one"}, <-pieces, "while the command runs")
+		say(2, "stderr", "two")
+		say(3, "stdout", strings.Repeat("x", sandbox.MaxOutput+1))
+		_, _, err := other.Settle(t.Context(), id, wire.Outcome{N: 1, Result: &sandbox.Result{}})
+		require.NoError(t, err)
+		require.NoError(t, <-ended)
+		require.Equal(t, piece{"stderr", "two"}, <-pieces)
+		require.Len(t, (<-pieces).text, sandbox.MaxOutput)
+		require.Empty(t, pieces)
+	})
 }

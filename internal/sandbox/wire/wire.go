@@ -72,6 +72,7 @@ type Outcome struct {
 // Output is a piece of a watched command's output.
 type Output struct {
 	N      int64  `json:"n"`
+	Seq    int64  `json:"seq"`    // from 1, without holes
 	Stream string `json:"stream"` // stdout or stderr
 	Text   string `json:"text"`
 }
