@@ -58,13 +58,18 @@ const (
 
 // call makes a call that has one answer and reads it into result, unless nil.
 func (s *Session) call(ctx context.Context, method string, params, result any, again bool) error {
-	if err := s.tryCall(ctx, method, params, result, again); err != nil {
+	return s.callWatched(ctx, method, params, result, again, func(*envelope) {})
+}
+
+// callWatched is call that passes on the notifications before the answer.
+func (s *Session) callWatched(ctx context.Context, method string, params, result any, again bool, notify func(*envelope)) error {
+	if err := s.tryCall(ctx, method, params, result, again, notify); err != nil {
 		return fmt.Errorf("%s on %s: %w", method, s.ID, err)
 	}
 	return nil
 }
 
-func (s *Session) tryCall(ctx context.Context, method string, params, result any, again bool) error {
+func (s *Session) tryCall(ctx context.Context, method string, params, result any, again bool, notify func(*envelope)) error {
 	if params == nil {
 		params = struct{}{}
 	}
@@ -74,7 +79,7 @@ func (s *Session) tryCall(ctx context.Context, method string, params, result any
 	}
 	body := requestBody(method, encoded)
 	for attempt := 0; ; attempt++ {
-		answer, err := s.answer(ctx, rest.Request{Body: body, Repeatable: again})
+		answer, err := s.answer(ctx, rest.Request{Body: body, Repeatable: again}, notify)
 		if errors.Is(err, errLost) && again && attempt < s.client.rest.Retries() {
 			if err := rest.Sleep(ctx, s.client.rest.Backoff(attempt)); err != nil {
 				return err
@@ -89,7 +94,7 @@ func (s *Session) tryCall(ctx context.Context, method string, params, result any
 }
 
 // answer reads a stream to the line that answers the call.
-func (s *Session) answer(ctx context.Context, r rest.Request) (json.RawMessage, error) {
+func (s *Session) answer(ctx context.Context, r rest.Request, notify func(*envelope)) (json.RawMessage, error) {
 	stream, err := s.stream(ctx, r, func() {})
 	if err != nil {
 		return nil, err
@@ -106,6 +111,8 @@ func (s *Session) answer(ctx context.Context, r rest.Request) (json.RawMessage, 
 			return nil, line.Error
 		case line.terminal():
 			return line.Result, nil
+		default:
+			notify(line)
 		}
 	}
 }

@@ -103,6 +103,23 @@ func TestCallsAreSentAsTheProtocolWantsThem(t *testing.T) {
 	}
 }
 
+func TestOutputOfACommandIsPassedOn(t *testing.T) {
+	t.Parallel()
+	record := &recorder{response: `{"jsonrpc":"2.0","method":"session.sandbox.output","params":{"session_id":"ses_a","stream":"stdout","text":"one\n"}}
+{"jsonrpc":"2.0","method":"session.event","params":{"stream":"stdout","text":"no output"}}
+{"jsonrpc":"2.0","method":"session.sandbox.output","params":{"session_id":"ses_a","stream":"stderr","text":"two"}}
+{"jsonrpc":"2.0","id":1,"result":{"stdout":"one\n","stderr":"two","exit_code":3,"truncated":true}}
+`}
+	session, err := answering(t, record.ServeHTTP).Session("ses_a", "bae_ses_k")
+	require.NoError(t, err)
+	var pieces []string
+	result, err := session.WatchRemoteSandbox(t.Context(), "make", func(stream, text string) { pieces = append(pieces, stream+": "+text) })
+	require.NoError(t, err)
+	require.Equal(t, []string{"stdout: one\n", "stderr: two"}, pieces)
+	require.Equal(t, &lambae.ExecResult{Stdout: "one\n", Stderr: "two", ExitCode: 3, Truncated: true}, result)
+	require.Equal(t, []string{`{"jsonrpc":"2.0","id":1,"method":"session.execRemoteSandbox","params":{"command":"make","stream":true}}`}, record.bodies)
+}
+
 func TestCallsAreRepeatedOnlyWhenThatIsHarmless(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

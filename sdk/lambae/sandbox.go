@@ -2,6 +2,7 @@ package lambae
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -38,6 +39,8 @@ type ExecResult struct {
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
 	ExitCode int    `json:"exit_code"`
+	// Truncated says that a stream was longer than what is kept of one, 65,536 bytes.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // ExecRemoteSandbox runs a shell command in the session's sandbox. An exit code
@@ -45,6 +48,25 @@ type ExecResult struct {
 func (s *Session) ExecRemoteSandbox(ctx context.Context, command string) (*ExecResult, error) {
 	result := new(ExecResult)
 	if err := s.call(ctx, "session.execRemoteSandbox", map[string]string{"command": command}, result, once); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// WatchRemoteSandbox is [Session.ExecRemoteSandbox] that passes on what the command
+// prints while it runs: pieces of text, in order, of the streams "stdout" and
+// "stderr". A server that is busy may leave
+// pieces out; the result has what is kept of all.
+func (s *Session) WatchRemoteSandbox(ctx context.Context, command string, output func(stream, text string)) (*ExecResult, error) {
+	result := new(ExecResult)
+	params := map[string]any{"command": command, "stream": true}
+	err := s.callWatched(ctx, "session.execRemoteSandbox", params, result, once, func(line *envelope) {
+		var piece struct{ Stream, Text string }
+		if line.Method == "session.sandbox.output" && json.Unmarshal(line.Params, &piece) == nil {
+			output(piece.Stream, piece.Text)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	return result, nil

@@ -88,6 +88,12 @@ func TestASandboxRunsCommandsToolsAndSubagents(t *testing.T) {
 		require.Equal(t, want, *got, command)
 	}
 
+	var seen strings.Builder
+	watched, err := s.WatchRemoteSandbox(ctx, "echo one; sleep 0.3; echo two", func(_, text string) { seen.WriteString(text) })
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\n", watched.Stdout)
+	require.Equal(t, watched.Stdout, seen.String(), "output comes through another instance of the function")
+
 	result, err := s.Run(ctx, lambae.UserMessage(`/tool sh {"command":"echo $((6*7))"}`), nil)
 	require.NoError(t, err)
 	require.Contains(t, result.Text(), "42")
