@@ -152,9 +152,10 @@ func (b *Sandboxes) container(image string, logs awslogs.LogGroup) map[string]an
 }
 
 // withoutCapabilities is what the docker driver does: commands may be root inside,
-// but can do nothing with it that a user cannot. The init process reaps children.
+// but can do nothing with it that a user cannot. ECS must add no init process:
+// commands could read its environment; sandboxd is one itself.
 func withoutCapabilities() map[string]any {
-	return map[string]any{"capabilities": map[string]any{"drop": []string{"ALL"}}, "initProcessEnabled": true}
+	return map[string]any{"capabilities": map[string]any{"drop": []string{"ALL"}}, "initProcessEnabled": false}
 }
 
 // logTo sends what sandboxd itself says to the log group: not what commands print.

@@ -42,6 +42,7 @@ func TestTheStackWithSandboxes(t *testing.T) {
 				require.NotContains(t, container, "Environment")
 				require.NotContains(t, container, "Secrets")
 				require.NotContains(t, container, "PortMappings")
+				require.Equal(t, false, container["LinuxParameters"].(map[string]any)["InitProcessEnabled"], "its environment could be read")
 				require.Equal(t, []any{"ALL"}, container["LinuxParameters"].(map[string]any)["Capabilities"].(map[string]any)["Drop"])
 			}
 		}
