@@ -4,11 +4,18 @@ package app_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lambae/lambae/internal/sandbox"
+	"github.com/lambae/lambae/internal/sandbox/agent"
+	"github.com/lambae/lambae/internal/sandbox/wire"
+	"github.com/lambae/lambae/internal/session"
 )
 
 // A command of the process driver: from the client over HTTP, a row, the doorbell,
@@ -20,6 +27,28 @@ func BenchmarkExecTrueInAProcess(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		d.result("session.execRemoteSandbox", `{"command":"true"}`)
+	}
+}
+
+// As in a task: sandboxd reaches the server through TLS, its doorbell too.
+func BenchmarkExecTrueOverHTTPS(b *testing.B) {
+	s := start(b, setup{})
+	secure := httptest.NewTLSServer(s.app.ClientHandler())
+	b.Cleanup(secure.Close)
+	q, id := s.app.Client.Agents.Queue, session.NewID(session.SandboxPrefix)
+	code, err := q.Prepare(b.Context(), id)
+	require.NoError(b, err)
+	a := agent.New(agent.Options{Boot: wire.Boot{URL: secure.URL, Sandbox: id, Code: code, Dir: b.TempDir()}, Client: secure.Client(), Env: []string{"PATH=/usr/bin:/bin"}})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = a.Run(b.Context())
+	}()
+	b.Cleanup(func() { <-done })
+	require.NoError(b, q.Enrolled(b.Context(), id))
+	for b.Loop() {
+		_, err := q.Exec(b.Context(), id, sandbox.Command{Command: "true", Timeout: time.Minute})
+		require.NoError(b, err)
 	}
 }
 
