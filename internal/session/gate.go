@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -42,30 +43,29 @@ func (l *Log) Enter(ctx context.Context, a Arrival) (*Entered, error) {
 	e := &entry{log: l, arrival: a, observer: newObserver(l)}
 	defer e.close()
 	for {
-		next, more := l.Changed()
+		news := e.news()
 		if err := e.observer.look(ctx, e.waiter); err != nil {
 			return nil, err
 		}
-		c, err := l.Append(ctx, e.decide)
-		switch {
-		case err != nil:
-			e.abandon()
-			e.withdraw(ctx)
-			return nil, err
-		case e.attached != nil && e.attached.End != 0:
-			return &Entered{Spent: e.attached}, nil
-		case c != nil && e.turn != nil:
-			return &Entered{Turn: e.turn, First: c}, nil
-		case c != nil:
-			continue
+		if !e.idle() {
+			c, err := l.Append(ctx, e.decide)
+			switch {
+			case err != nil:
+				e.abandon()
+				e.withdraw(ctx)
+				return nil, err
+			case e.attached != nil && e.attached.End != 0:
+				return &Entered{Spent: e.attached}, nil
+			case c != nil && e.turn != nil:
+				return &Entered{Turn: e.turn, First: c}, nil
+			case c != nil:
+				continue
+			}
 		}
 		if e.stopWatch == nil {
 			e.stopWatch = l.Watch()
 		}
-		if now, _ := l.Changed(); now != next {
-			continue
-		}
-		if err := e.wait(ctx, more); err != nil {
+		if err := e.wait(ctx, news); err != nil {
 			e.withdraw(ctx)
 			return nil, err
 		}
@@ -85,38 +85,72 @@ type entry struct {
 	turn      *Turn
 }
 
-// decide is the gate's rule, pure but for what it notes of its own decision.
+// move is what an entry does next. The zero move is to wait.
+type move struct {
+	mark   string  // turn.begin, turn.resume or turn.queue, "" for none
+	before []Entry // what comes first: it ends a dead turn, passes dead waiters
+}
+
+// idle reports whether the entry can only wait. It is asked before each append,
+// because appends of a session go one by one: a queue whose waiters all took
+// their turn at it would hold up the one that may begin.
+func (e *entry) idle() (idle bool) {
+	e.log.View(func(s *State) {
+		m, err := e.next(s)
+		ended := e.attached != nil && e.attached.End != 0
+		idle = err == nil && m.mark == "" && len(m.before) == 0 && !ended
+	})
+	return idle
+}
+
+// decide appends the next move, pure but for what it notes of its own decision.
 func (e *entry) decide(s *State) (Draft, error) {
-	e.attached, e.turn = nil, nil
+	e.turn = nil
+	m, err := e.next(s)
+	switch {
+	case err != nil:
+		return Draft{}, err
+	case m.mark == MarkQueue:
+		return e.queue(), nil
+	case m.mark != "":
+		return e.begin(s, m)
+	}
+	return Draft{Entries: m.before}, nil
+}
+
+// next is the gate's rule.
+func (e *entry) next(s *State) (move, error) {
+	e.attached = nil
 	if err := e.attach(s); err != nil || e.attached != nil {
 		return e.follow(s), err
 	}
 	if err := e.arrival.Check(s); err != nil {
-		return Draft{}, err
+		return move{}, err
 	}
 	t := s.Turn
 	if t != nil && t.Paused && t.Key == e.arrival.Key && e.waiter == 0 {
-		return e.begin(s, MarkResume, nil)
+		return move{mark: MarkResume}, nil
 	}
 	if e.waiter != 0 && waiterAt(s, e.waiter) == nil {
-		e.waiter = 0 // skipped while it was stalled: queue again, at the end
+		e.leave() // skipped while it was stalled: queue again, at the end
 	}
 	skips, first := e.ahead(s)
 	switch {
 	case first && t == nil:
-		return e.begin(s, MarkBegin, skips)
+		return move{mark: MarkBegin, before: skips}, nil
 	case first && e.observer.expired(s):
-		return e.begin(s, MarkBegin, append(skips, breakTurn(s, "abandoned")...))
+		return move{mark: MarkBegin, before: append(skips, breakTurn(s, "abandoned")...)}, nil
+	case e.waiter == 0 && len(s.Queue) >= maxQueue:
+		return move{}, &Refusal{Text: fmt.Sprintf("%d messages wait for this session already; send again when some of them were answered", maxQueue)}
 	case e.waiter == 0:
-		mark := Entry{Type: MarkQueue, Key: e.arrival.Key, Boot: e.log.store.boot, Wall: e.log.store.now().UnixMilli(), Idem: e.arrival.Idem}
-		return Draft{Entries: []Entry{mark}, commit: func(c *Chunk) {
-			e.waiter = c.N
-			e.log.local[c.N] = func(error) {}
-			e.renewers = append(e.renewers, e.log.renew(waiterLease(e.log.ID, c.N), c.N, nil))
-		}}, nil
+		return move{mark: MarkQueue}, nil
 	}
-	return Draft{}, nil
+	return move{}, nil
 }
+
+// maxQueue bounds the callers that wait for one session: each holds a response
+// open, and every snapshot has to hold them all.
+const maxQueue = 4096
 
 // ahead returns skip marks for the dead waiters ahead, and whether nobody alive
 // is ahead.
@@ -133,9 +167,19 @@ func (e *entry) ahead(s *State) (skips []Entry, first bool) {
 	return skips, true
 }
 
-func (e *entry) begin(s *State, mark string, before []Entry) (Draft, error) {
+// queue takes the last place in the queue.
+func (e *entry) queue() Draft {
+	mark := Entry{Type: MarkQueue, Key: e.arrival.Key, Boot: e.log.store.boot, Wall: e.log.store.now().UnixMilli(), Idem: e.arrival.Idem}
+	return Draft{Entries: []Entry{mark}, commit: func(c *Chunk) {
+		e.waiter = c.N
+		e.log.wakeup(c.N)
+		e.renewers = append(e.renewers, e.log.renew(waiterLease(e.log.ID, c.N), c.N, nil))
+	}}
+}
+
+func (e *entry) begin(s *State, m move) (Draft, error) {
 	var paused *Exchange
-	if mark == MarkResume {
+	if m.mark == MarkResume {
 		paused = s.Thread.Open
 		if paused == nil {
 			paused = &Exchange{}
@@ -145,7 +189,7 @@ func (e *entry) begin(s *State, mark string, before []Entry) (Draft, error) {
 	if err != nil {
 		return Draft{}, err
 	}
-	entries := append(before, Entry{Type: mark, Key: e.arrival.Key, Boot: e.log.store.boot,
+	entries := append(m.before, Entry{Type: m.mark, Key: e.arrival.Key, Boot: e.log.store.boot,
 		Wall: e.log.store.now().UnixMilli(), Ref: e.waiter, Idem: e.arrival.Idem})
 	d.Entries = append(entries, d.Entries...)
 	d.Turn = NewTurn
@@ -193,18 +237,29 @@ func (e *entry) attach(s *State) error {
 }
 
 // follow breaks the turn that is followed when its owner is dead.
-func (e *entry) follow(s *State) Draft {
+func (e *entry) follow(s *State) move {
 	if e.attached == nil || e.attached.End != 0 || s.Turn == nil || s.Turn.ID != e.attached.Turn || !e.observer.expired(s) {
-		return Draft{}
+		return move{}
 	}
-	return Draft{Entries: breakTurn(s, "lost")}
+	return move{before: breakTurn(s, "lost")}
 }
 
-func (e *entry) wait(ctx context.Context, more <-chan struct{}) error {
+// news returns a channel that closes when the entry should look again: a waiter
+// when its place changed, see [Log.wakeWaiters], any other at every chunk.
+func (e *entry) news() <-chan struct{} {
+	e.log.mu.Lock()
+	defer e.log.mu.Unlock()
+	if e.waiter != 0 && e.attached == nil {
+		return e.log.wakeup(e.waiter)
+	}
+	return e.log.changed
+}
+
+func (e *entry) wait(ctx context.Context, news <-chan struct{}) error {
 	t := time.NewTimer(e.observer.pause())
 	defer t.Stop()
 	select {
-	case <-more:
+	case <-news:
 	case <-t.C:
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -243,11 +298,17 @@ func (e *entry) close() {
 	}
 	// Whatever became of the withdrawal: from here on this waiter counts as dead.
 	e.log.mu.Lock()
-	delete(e.log.local, e.waiter)
+	e.leave()
 	e.log.mu.Unlock()
 	if e.stopWatch != nil {
 		e.stopWatch()
 	}
+}
+
+// leave gives up a place that is no use any more. The caller holds the log's mu.
+func (e *entry) leave() {
+	e.log.unwait(e.waiter)
+	e.waiter = 0
 }
 
 // Turn is the gate held by this process.
@@ -267,7 +328,7 @@ func (t *Turn) start(c *Chunk) {
 	if s := t.log.state; s.Turn == nil || s.Turn.ID != c.N {
 		return // it ended with its first chunk
 	}
-	t.log.local[c.N] = t.cancel
+	t.log.turns[c.N] = t.cancel
 	t.renewer = t.log.renew(turnLease(t.log.ID), c.N, func() { t.cancel(ErrTurnLost) })
 }
 
@@ -309,7 +370,7 @@ func (t *Turn) Break(reason string) error {
 func (t *Turn) Release() {
 	t.renewer.stop()
 	t.log.mu.Lock()
-	delete(t.log.local, t.ID)
+	delete(t.log.turns, t.ID)
 	t.log.mu.Unlock()
 	t.cancel(nil)
 }

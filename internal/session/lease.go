@@ -272,7 +272,7 @@ func (o *observer) expired(s *State) bool {
 		return paused >= timeout+clockSkew || g != nil && g.last == t.Last && time.Since(g.since) >= timeout
 	}
 	if t.Boot == o.log.store.boot {
-		_, alive := o.log.local[t.ID]
+		_, alive := o.log.turns[t.ID]
 		return !alive
 	}
 	if o.log.store.table.Exclusive() {
@@ -285,7 +285,7 @@ func (o *observer) expired(s *State) bool {
 // deadWaiter reports whether a waiter may be passed.
 func (o *observer) deadWaiter(w Waiter) bool {
 	if w.Boot == o.log.store.boot {
-		_, alive := o.log.local[w.Pos]
+		_, alive := o.log.waiting[w.Pos]
 		return !alive
 	}
 	return o.log.store.table.Exclusive() || o.still(w.Pos)

@@ -31,8 +31,9 @@ type Log struct {
 	recentSz int
 	changed  chan struct{} // closed and replaced when a chunk was folded
 	lists    map[string][]byte
-	local    map[int64]func(error) // turns and waiters of this process by position, and how to stop them
-	snapAt   int64                 // the next snapshot is due at this chunk
+	turns    map[int64]func(error)   // of this process by position, and how to stop them
+	waiting  map[int64]chan struct{} // waiters of this process by position, see waiting.go
+	snapAt   int64                   // the next snapshot is due at this chunk
 	snapVer  int64
 	sealed   sealed
 
@@ -162,6 +163,7 @@ func (l *Log) fold(c *Chunk) {
 	}
 	l.keep(c)
 	l.stopLost()
+	l.wakeWaiters(c)
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -189,35 +191,20 @@ func (c *Chunk) size() (n int) {
 	return n
 }
 
-// stopLost tells the turns and waiters of this process that have lost their
-// place: closed, revoked, skipped or taken over. The caller holds mu.
+// stopLost tells the turns of this process that have lost the gate: closed,
+// revoked or taken over. The caller holds mu.
 func (l *Log) stopLost() {
-	if len(l.local) == 0 {
-		return
-	}
-	for pos, stop := range l.local {
+	for pos, stop := range l.turns {
 		if t := l.state.Turn; t != nil && t.ID == pos && !t.Paused {
 			continue
 		}
-		if waiterAt(l.state, pos) != nil {
-			continue
-		}
-		delete(l.local, pos)
+		delete(l.turns, pos)
 		if !l.state.Open() {
 			stop(NotOpen(l.state.Status))
 		} else {
 			stop(ErrTurnLost)
 		}
 	}
-}
-
-func waiterAt(s *State, pos int64) *Waiter {
-	for i := range s.Queue {
-		if s.Queue[i].Pos == pos {
-			return &s.Queue[i]
-		}
-	}
-	return nil
 }
 
 // Changed returns the position after the newest folded chunk and a channel that

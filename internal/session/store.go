@@ -126,7 +126,7 @@ func (s *Store) acquire(id string) *Log {
 	}
 	if l == nil {
 		l = &Log{ID: id, store: s, writing: make(chan struct{}, 1), changed: make(chan struct{}), history: &History{},
-			state: newState(id), lists: map[string][]byte{}, local: map[int64]func(error){}}
+			state: newState(id), lists: map[string][]byte{}, turns: map[int64]func(error){}, waiting: map[int64]chan struct{}{}}
 		s.logs[id] = l
 	}
 	s.busy(l)
