@@ -50,7 +50,7 @@ func (c *Client) rpc(w http.ResponseWriter, r *http.Request) {
 	case fault != nil:
 		c.reply(w, req.ID, nil, c.toRPC(r, fault))
 	case req.Method == "session.sendMessage":
-		c.sendMessage(w, r, who, req, body)
+		c.sendMessage(w, r, who, req)
 	case req.Method == "session.subscribe":
 		c.subscribe(w, r, who, req)
 	case req.Method == "session.execRemoteSandbox" && wantsStream(req.Params):

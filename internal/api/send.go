@@ -12,7 +12,7 @@ import (
 // sendMessage serves session.sendMessage: the events of the turn as they come,
 // then the result. While the call waits for the gate its answer is open and
 // empty.
-func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller, req rpcRequest, body []byte) {
+func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller, req rpcRequest) {
 	name, ok := idempotencyKey(w, r)
 	if !ok {
 		return
@@ -20,7 +20,9 @@ func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller
 	var idem *session.Idem
 	if name != "" {
 		secret, _ := bearer(r)
-		idem = idemFor(secret, r, name, body)
+		// What is sent makes a message the same one, not the id its answer goes by:
+		// clients count that up.
+		idem = idemFor(secret, r, name, session.MarshalJSON(req.Params))
 	}
 	spent, mismatch := who.spent(idem)
 	if mismatch {

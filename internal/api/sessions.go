@@ -56,7 +56,7 @@ func (c *Client) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := entering{key: key, profile: profile}
-	if !c.parseOpen(w, r, body, &e) || !c.available(w, r, &e, gone) || !c.allowed(w, r, &e) {
+	if !c.parseOpen(w, r, body, &e) {
 		return
 	}
 	e.answer.SessionID, e.answer.SessionKey = session.NewID(session.SessionPrefix), session.NewSecret(session.SessionSecretPrefix)
@@ -68,9 +68,20 @@ func (c *Client) open(w http.ResponseWriter, r *http.Request) {
 		e.answer.SessionID = session.SessionPrefix + derive(secret, r, name, "session")[:32]
 		e.answer.SessionKey = session.SessionSecretPrefix + derive(secret, r, name, "key")[:48]
 	}
-	if err := c.create(r.Context(), &e); err != nil {
+	done, err := c.openedBefore(r.Context(), &e)
+	switch {
+	case err != nil:
 		c.openFailed(w, r, err)
 		return
+	case done && !gone:
+		c.describe(&e) // whatever is allowed by now, the first outcome stands
+	case !c.available(w, r, &e, gone) || !c.allowed(w, r, &e):
+		return
+	default:
+		if err := c.create(r.Context(), &e); err != nil {
+			c.openFailed(w, r, err)
+			return
+		}
 	}
 	w.Header().Set("Cache-Control", "no-store") // the session key is shown once
 	writeJSON(w, http.StatusCreated, e.answer)
@@ -96,12 +107,6 @@ func (c *Client) openFailed(w http.ResponseWriter, r *http.Request, err error) {
 // that a crash in between leaves nothing behind but rows a listing mends.
 func (c *Client) create(ctx context.Context, e *entering) error {
 	id := e.answer.SessionID
-	if e.idem != nil {
-		// A retry must not list the MCP servers' tools again.
-		if done, err := c.openedBefore(ctx, e); done || err != nil {
-			return err
-		}
-	}
 	if err := c.Directory.NoteSession(ctx, e.key.ID, id); err != nil {
 		return err
 	}
@@ -135,6 +140,9 @@ func (c *Client) create(ctx context.Context, e *entering) error {
 
 // openedBefore looks whether an open with the same Idempotency-Key was there first.
 func (c *Client) openedBefore(ctx context.Context, e *entering) (bool, error) {
+	if e.idem == nil {
+		return false, nil
+	}
 	log, release, err := c.Store.Log(ctx, e.answer.SessionID)
 	if errors.Is(err, session.ErrNoSession) {
 		return false, nil
@@ -250,18 +258,26 @@ func (c *Client) available(w http.ResponseWriter, r *http.Request, e *entering, 
 		writeProblem(w, profileUnavailable(detail))
 		return false
 	}
-	p, ok := c.Providers.Lookup(e.profile.PrimaryProvider)
-	if !ok {
+	if !c.describe(e) {
 		detail := fmt.Sprintf("the profile's primary provider %q is not configured in bae-config.toml", e.profile.PrimaryProvider)
 		c.Logger.Error("primary provider unavailable", "profile", e.profile.ID, "provider", e.profile.PrimaryProvider)
 		c.audit(r.Context(), e, fmt.Appendf(nil, `{"reason":"%s","provider":%s}`, session.ReasonPrimaryUnavailable, session.Quote(e.profile.PrimaryProvider)))
 		writeProblem(w, primaryProviderUnavailable(detail))
 		return false
 	}
-	info := p.Info()
-	e.answer.Profile = publicProfile{ID: e.profile.ID, Name: e.profile.Name, AllowedTools: e.profile.AllowedTools,
-		MCPServers: e.profile.MCPServers, Provider: publicProvider{info.Kind, info.Model}}
 	return true
+}
+
+// describe tells the caller of the profile, and reports whether its primary
+// provider is there.
+func (c *Client) describe(e *entering) (provided bool) {
+	e.answer.Profile = publicProfile{ID: e.profile.ID, Name: e.profile.Name, AllowedTools: e.profile.AllowedTools, MCPServers: e.profile.MCPServers}
+	p, ok := c.Providers.Lookup(e.profile.PrimaryProvider)
+	if ok {
+		info := p.Info()
+		e.answer.Profile.Provider = publicProvider{info.Kind, info.Model}
+	}
+	return ok
 }
 
 // audit leaves a session in state error that says why an open or join failed.

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -36,6 +37,24 @@ func TestARepeatedOpenIsOneSession(t *testing.T) {
 	_, other := s.key(s.profile(nil))
 	require.NotEqual(t, answers[0].json(t)["session_id"],
 		s.call("POST", s.url+"/api/v1/sessions", other, `{}`, "Idempotency-Key", "k1").json(t)["session_id"], "keys of others are others")
+}
+
+func TestARepeatedOpenStandsWhateverCameAfter(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	profile := s.profile(nil)
+	_, key := s.key(profile)
+	open := func() answer {
+		return s.call("POST", s.url+"/api/v1/sessions", key, `{"tools":[{"name":"a"}]}`, "Idempotency-Key", "o")
+	}
+	first := open()
+	require.Equal(t, 201, first.Status, string(first.Body))
+	p := s.call("GET", s.admin+"/admin/v1/profiles/"+profile, "admin", "").json(t)
+	p["allowed_tools"] = []string{}
+	require.Equal(t, 200, s.call("PUT", s.admin+"/admin/v1/profiles/"+profile, "admin", jsonOf(p)).Status)
+	again := open()
+	require.Equal(t, 201, again.Status, string(again.Body))
+	require.Equal(t, first.json(t)["session_key"], again.json(t)["session_key"])
 }
 
 func TestARepeatedJoinStandsWhateverCameAfter(t *testing.T) {
@@ -93,6 +112,11 @@ func TestARepeatedMessageIsSaidOnce(t *testing.T) {
 	a := d.call("POST", d.rpcURL(), d.key, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"session.sendMessage","params":%s}`, userSays("other")), "Idempotency-Key", "m1")
 	require.Equal(t, 409, a.Status)
 	require.Equal(t, "idempotency_mismatch", a.json(t)["type"])
+	// A client that counts its calls repeats a message under another id.
+	again := d.call("POST", d.rpcURL(), d.key, fmt.Sprintf(`{"params": %s, "jsonrpc":"2.0","id":"again","method":"session.sendMessage"}`, userSays("hello")), "Idempotency-Key", "m1")
+	require.Equal(t, 200, again.Status, string(again.Body))
+	lines := strings.Split(strings.TrimSpace(string(again.Body)), "\n")
+	require.Contains(t, lines[len(lines)-1], `"id":"again"`)
 	require.NotEqual(t, first, d.send("hello", "Idempotency-Key", "m2"))
 }
 
