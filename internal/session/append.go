@@ -136,9 +136,7 @@ func (l *Log) putLists(ctx context.Context, lists map[string][]byte) error {
 			}
 		}
 		if !cached {
-			l.mu.Lock()
-			l.lists[hash] = list
-			l.mu.Unlock()
+			l.keepList(hash, list)
 		}
 	}
 	return nil
@@ -166,10 +164,27 @@ func (l *Log) toolList(ctx context.Context, hash string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	l.lists[hash] = list
-	l.mu.Unlock()
+	l.keepList(hash, list)
 	return list, nil
+}
+
+// maxListBytes bounds the tool lists a log keeps in memory. One is always kept.
+const maxListBytes = 1 << 20
+
+// keepList keeps a stored tool list for the next request that shows it. A driver
+// may declare others at every message, so all go when they become too many: those
+// in use come back at one read each.
+func (l *Log) keepList(hash string, list []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := len(list)
+	for _, b := range l.lists {
+		held += len(b)
+	}
+	if held > maxListBytes {
+		clear(l.lists)
+	}
+	l.lists[hash] = list
 }
 
 func backoff(attempt int) time.Duration { return 10 * time.Millisecond << min(attempt, 8) }

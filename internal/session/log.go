@@ -45,8 +45,9 @@ type Log struct {
 	pending       string
 	pendingCommit func(c *Chunk)
 
-	refs     int // guarded by store.mu, like the two below
+	refs     int // guarded by store.mu, like the three below
 	idle     *list.Element
+	idleIn   *idleLogs
 	idleSize int
 }
 

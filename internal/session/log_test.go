@@ -308,7 +308,7 @@ func TestAnOldLogShowsTheSameEventsForEver(t *testing.T) {
 	require.Equal(t, string(want), got.String())
 }
 
-func TestFinishedSessionsLeaveTheCache(t *testing.T) {
+func TestIdleSessionsFitTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	s := NewStore(w.connect(0, faults{}), &Options{CacheBytes: 100 << 10})
@@ -326,11 +326,62 @@ func TestFinishedSessionsLeaveTheCache(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	require.LessOrEqual(t, s.idleBytes, 100<<10)
-	require.Less(t, len(s.logs), 15)
+	require.LessOrEqual(t, s.idle.bytes, 100<<10)
+	require.LessOrEqual(t, s.ended.bytes, 25<<10)
+	require.Greater(t, s.idle.Len(), s.ended.Len(), "ended sessions push out no open one")
+	require.Len(t, s.logs, s.idle.Len()+s.ended.Len())
 	for _, l := range s.logs {
-		require.True(t, l.state.Open())
+		require.Equal(t, l.state.Open(), l.idleIn == &s.idle)
 	}
+}
+
+// Paging through a session that has ended reads its log once, not once a page.
+func TestAnEndedSessionStaysForTheNextPage(t *testing.T) {
+	t.Parallel()
+	h := newWorld().connect(0, faults{})
+	s := NewStore(h, nil)
+	for i := range 2 * maxEnded {
+		openTest(t, s, fmt.Sprintf("ses_%d", i), "key_a")
+	}
+	var last *Log
+	for i := range 2 * maxEnded {
+		l, release, err := s.Log(t.Context(), fmt.Sprintf("ses_%d", i))
+		require.NoError(t, err)
+		require.NoError(t, l.Close(t.Context(), "key_a"))
+		release()
+		last = l
+	}
+	again, release, err := s.Log(t.Context(), last.ID)
+	require.NoError(t, err)
+	defer release()
+	require.Same(t, last, again)
+	require.Len(t, s.logs, maxEnded)
+}
+
+// A driver that declares other tools for every message must not fill the memory.
+func TestToolListsInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	s := NewStore(newWorld().connect(0, faults{}), nil)
+	openTest(t, s, "ses_l", "key_a")
+	l, release, err := s.Log(t.Context(), "ses_l")
+	require.NoError(t, err)
+	defer release()
+	list := func(i int) []byte { return []byte(`["` + strings.Repeat(fmt.Sprint(i%10), 200<<10) + `"]`) }
+	for i := range 20 {
+		hash := fmt.Sprintf("%064d", i)
+		_, err := l.Append(t.Context(), func(*State) (Draft, error) {
+			return Draft{Lists: map[string][]byte{hash: list(i)}, Entries: []Entry{{Type: ProviderRequest, Key: "key_a", Hash: hash, Payload: json.RawMessage(`{"attempt":0}`)}}}, nil
+		})
+		require.NoError(t, err)
+		held := 0
+		for _, b := range l.lists {
+			held += len(b)
+		}
+		require.LessOrEqual(t, held, maxListBytes)
+	}
+	first, err := l.toolList(t.Context(), fmt.Sprintf("%064d", 0))
+	require.NoError(t, err)
+	require.Equal(t, string(list(0)), string(first), "what went comes back from the store")
 }
 
 func TestRetentionKeepsWhatTheSessionNeeds(t *testing.T) {

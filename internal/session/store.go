@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -39,15 +40,21 @@ type Store struct {
 	opts  Options
 	boot  string // this process
 
-	mu        sync.Mutex
-	logs      map[string]*Log
-	idle      *list.List // logs nobody uses, the latest used first
-	idleBytes int
+	mu    sync.Mutex
+	logs  map[string]*Log
+	idle  idleLogs
+	ended idleLogs // those of sessions that have ended
+}
+
+// idleLogs are logs that nobody uses, kept for the next request.
+type idleLogs struct {
+	list.List // of *Log, the latest used first
+	bytes     int
 }
 
 // NewStore returns the sessions kept in t.
 func NewStore(t table.Table, o *Options) *Store {
-	s := &Store{table: t, boot: randomHex(8), logs: map[string]*Log{}, idle: list.New()}
+	s := &Store{table: t, boot: randomHex(8), logs: map[string]*Log{}}
 	if o != nil {
 		s.opts = *o
 	}
@@ -148,9 +155,9 @@ func (s *Store) stale(l *Log) bool {
 // busy takes a log out of those nobody uses. The caller holds mu.
 func (s *Store) busy(l *Log) {
 	if l.idle != nil {
-		s.idle.Remove(l.idle)
-		s.idleBytes -= l.idleSize
-		l.idle = nil
+		l.idleIn.Remove(l.idle)
+		l.idleIn.bytes -= l.idleSize
+		l.idle, l.idleIn = nil, nil
 	}
 }
 
@@ -159,29 +166,39 @@ func (s *Store) forget(l *Log) {
 	delete(s.logs, l.ID)
 }
 
+// maxEnded is how many sessions that have ended stay in memory: those that
+// somebody may be paging through.
+const maxEnded = 8
+
 // release gives back a log. Unused ones are kept for the next request while
-// their memory fits the budget, the one unused for longest goes first.
+// their memory fits the budget, the one unused for longest goes first. Ended
+// sessions have a quarter of the budget for themselves, so that reading old ones
+// does not cost those that go on theirs.
 func (s *Store) release(l *Log) {
-	useless, size := l.footprint()
+	loaded, open, size := l.footprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.refs--; l.refs > 0 {
 		return
 	}
-	if useless {
+	if !loaded {
 		delete(s.logs, l.ID)
 		return
 	}
-	l.idle, l.idleSize = s.idle.PushFront(l), size
-	s.idleBytes += size
-	for s.idleBytes > s.opts.CacheBytes && s.idle.Len() > 1 {
-		s.forget(s.idle.Back().Value.(*Log))
+	in, bytes, count := &s.idle, s.opts.CacheBytes, math.MaxInt
+	if !open {
+		in, bytes, count = &s.ended, s.opts.CacheBytes/4, maxEnded
+	}
+	l.idle, l.idleIn, l.idleSize = in.PushFront(l), in, size
+	in.bytes += size
+	for in.Len() > 1 && (in.bytes > bytes || in.Len() > count) {
+		s.forget(in.Back().Value.(*Log))
 	}
 }
 
-// footprint reports the bytes a log holds, and whether keeping it is no use:
-// nothing was loaded, or the session has ended.
-func (l *Log) footprint() (useless bool, bytes int) {
+// footprint reports whether a log was loaded, whether its session is open, and
+// about how many bytes it holds.
+func (l *Log) footprint() (loaded, open bool, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes = 4096 + l.recentSz + l.state.size()
@@ -191,7 +208,7 @@ func (l *Log) footprint() (useless bool, bytes int) {
 	for _, list := range l.lists {
 		bytes += len(list)
 	}
-	return !l.loaded || !l.state.Open(), bytes
+	return l.loaded, l.state.Open(), bytes
 }
 
 // load brings the fold up to the end of the log.

@@ -22,7 +22,7 @@ func TestDeclaredToolsCountAsMemoryOfTheSession(t *testing.T) {
 		_, err := l.Append(t.Context(), report("key_a", "small"))
 		require.NoError(t, err)
 	}
-	_, bytes := l.footprint()
+	_, _, bytes := l.footprint()
 	require.Greater(t, bytes, len(about))
 	require.Less(t, bytes, 2*len(about))
 }
