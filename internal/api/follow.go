@@ -20,13 +20,14 @@ const (
 // subscribe serves session.subscribe: events until the session ends, somebody
 // unsubscribes, the client goes away, or it lags.
 func (c *Client) subscribe(w http.ResponseWriter, r *http.Request, who *caller, req rpcRequest) {
-	var since string
+	var since *string
 	if v := req.Params["since_event_id"]; !isNull(v) {
-		var ok bool
-		if since, ok = str(v); !ok {
+		id, ok := str(v)
+		if !ok {
 			c.reply(w, req.ID, nil, c.toRPC(r, badParams(`"since_event_id" must be a string or null`)))
 			return
 		}
+		since = &id
 	}
 	if req.ID == nil {
 		c.reply(w, nil, nil, nil) // a notification has no answer, and nothing else to do

@@ -188,6 +188,11 @@ func TestSubscriptionsEndAndStart(t *testing.T) {
 	sub := d.stream("session.subscribe", `{}`)
 	d.result("session.unsubscribe", `{}`)
 	require.Nil(t, sub.next(), "unsubscribe ends it")
+	for _, unknown := range []string{"", "evt_0"} {
+		sub := d.stream("session.subscribe", fmt.Sprintf(`{"since_event_id":%q}`, unknown))
+		require.Equal(t, "session.open", sub.event().Type, "%q is no event's id: it starts at the beginning", unknown)
+		sub.cancel()
+	}
 	all := d.stream("session.subscribe", `{"since_event_id":"evt_00000000000000000000000000000000"}`)
 	require.Equal(t, "session.open", all.event().Type, "an unknown id starts at the beginning")
 	d.call("DELETE", d.url+"/api/v1/sessions/"+d.id, d.key, "")

@@ -12,6 +12,9 @@
 //	session.unsubscribe                   {"unsubscribed":true}; ends all subscriptions of the session
 //	session.ping                          {"pong":true}; what is due is sent again at a gateway
 //
+// Without since_event_id, or with null, only what happens from then on comes. With
+// an id that no event has, "" for one, everything comes from the start.
+//
 // A connection has one subscription: another session.subscribe takes its place.
 // Requests without an id are notifications, done and not answered.
 //

@@ -48,17 +48,17 @@ func parse(frame []byte) (request, *rpcError) {
 	return r, nil
 }
 
-// since returns the since_event_id of session.subscribe.
-func (r *request) since() (string, *rpcError) {
+// since returns the since_event_id of session.subscribe, nil when there is none.
+func (r *request) since() (*string, *rpcError) {
 	raw := r.params["since_event_id"]
 	if len(raw) == 0 || string(raw) == "null" {
-		return "", nil
+		return nil, nil
 	}
 	id, ok := text(raw)
 	if !ok {
-		return "", &rpcError{codeInvalidParams, `Invalid params: "since_event_id" must be a string or null`}
+		return nil, &rpcError{codeInvalidParams, `Invalid params: "since_event_id" must be a string or null`}
 	}
-	return id, nil
+	return &id, nil
 }
 
 func text(raw json.RawMessage) (s string, ok bool) {

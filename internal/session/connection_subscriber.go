@@ -29,15 +29,15 @@ const (
 )
 
 // Subscriber starts after the event with id since, or at the end of the log when
-// since is empty. An unknown id starts at the beginning (protocol,
-// "Subscriptions"). key is the subscriber's client key id.
-func (l *Log) Subscriber(ctx context.Context, key, since string) (Subscriber, error) {
+// since is nil. An unknown id, the empty one too, starts at the beginning
+// (protocol, "Subscriptions"). key is the subscriber's client key id.
+func (l *Log) Subscriber(ctx context.Context, key string, since *string) (Subscriber, error) {
 	next, _ := l.Changed()
 	s := Subscriber{Key: key, Start: next, Chunk: next}
-	if since == "" {
+	if since == nil {
 		return s, nil
 	}
-	p, ok, err := l.Find(ctx, since)
+	p, ok, err := l.Find(ctx, *since)
 	if err != nil {
 		return Subscriber{}, err
 	}

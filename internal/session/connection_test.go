@@ -30,7 +30,7 @@ func TestTheLastEventComesBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	for range 300 {
 		_, log, key := watchedSession(t)
-		s, err := log.Subscriber(t.Context(), key, "")
+		s, err := log.Subscriber(t.Context(), key, nil)
 		require.NoError(t, err)
 		var closing sync.WaitGroup
 		closing.Go(func() { _ = log.Close(context.Background(), key) })
@@ -75,10 +75,10 @@ func TestASubscriberThatCannotReadHasNotMoved(t *testing.T) {
 func TestOnlyAnUnsubscribeAfterTheStartEnds(t *testing.T) {
 	t.Parallel()
 	_, log, key := watchedSession(t)
-	before, err := log.Subscriber(t.Context(), key, "")
+	before, err := log.Subscriber(t.Context(), key, nil)
 	require.NoError(t, err)
 	require.NoError(t, log.Unsubscribe(t.Context(), key))
-	after, err := log.Subscriber(t.Context(), key, EventID(0, 99, strings.Repeat("0", 20))) // unknown: from the start
+	after, err := log.Subscriber(t.Context(), key, new(EventID(0, 99, strings.Repeat("0", 20)))) // unknown: from the start
 	require.NoError(t, err)
 	page, err := log.Read(t.Context(), &before)
 	require.NoError(t, err)
@@ -173,4 +173,18 @@ func TestADamagedConnectionHidesNoOther(t *testing.T) {
 	require.Equal(t, "a", conns[0].ID)
 	require.Equal(t, "c", conns[1].ID)
 	require.Equal(t, log.ID, conns[1].Session)
+}
+
+func TestASubscriptionStartsWhereItSays(t *testing.T) {
+	t.Parallel()
+	_, log, key := watchedSession(t)
+	next, _ := log.Changed()
+	live, err := log.Subscriber(t.Context(), key, nil)
+	require.NoError(t, err)
+	require.Equal(t, next, live.Chunk)
+	for _, unknown := range []string{"", "evt_0", EventID(0, 99, strings.Repeat("0", 20))} {
+		all, err := log.Subscriber(t.Context(), key, &unknown)
+		require.NoError(t, err)
+		require.Zero(t, all.Chunk, "%q is no event: from the start", unknown)
+	}
 }

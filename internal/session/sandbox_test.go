@@ -140,7 +140,7 @@ func TestWhatFollowsTheEndOfASession(t *testing.T) {
 	l := opened(t, newWorld().connect(1, faults{}), nil)
 	start(t, l, sbx1)
 	launch(t, l, "sba_1", sbx1)
-	sub, err := l.Subscribe(bg(), "key_a", "")
+	sub, err := l.Subscribe(bg(), "key_a", nil)
 	require.NoError(t, err)
 	defer sub.Close()
 	stop, err := l.EndSandbox(bg())

@@ -14,7 +14,7 @@ type Subscription struct {
 }
 
 // Subscribe starts a subscription, see [Log.Subscriber]. Close must be called.
-func (l *Log) Subscribe(ctx context.Context, key, since string) (*Subscription, error) {
+func (l *Log) Subscribe(ctx context.Context, key string, since *string) (*Subscription, error) {
 	at, err := l.Subscriber(ctx, key, since)
 	if err != nil {
 		return nil, err

@@ -256,7 +256,7 @@ func (s *Server) report(c *rpcRequest) (any, *lambae.RPCError) {
 // subscribe sends events as they come until the session ends.
 func (s *Server) subscribe(out *answer, c *rpcRequest) {
 	var params struct {
-		Since string `json:"since_event_id"`
+		Since *string `json:"since_event_id"`
 	}
 	_ = json.Unmarshal(c.Params, &params) // anything else is no position
 	stop := context.AfterFunc(c.ctx, s.wake)
@@ -264,8 +264,8 @@ func (s *Server) subscribe(out *answer, c *rpcRequest) {
 
 	s.mu.Lock()
 	next, unsubs := len(c.ses.events), c.ses.unsubs
-	if params.Since != "" { // an unknown position, -1, is the start
-		next = 1 + slices.IndexFunc(c.ses.events, func(event lambae.Event) bool { return event.ID == params.Since })
+	if params.Since != nil { // an unknown position, -1, is the start
+		next = 1 + slices.IndexFunc(c.ses.events, func(event lambae.Event) bool { return event.ID == *params.Since })
 	}
 	for {
 		for next == len(c.ses.events) && c.ses.State == admin.StateOpen && c.ses.unsubs == unsubs && c.ctx.Err() == nil && !s.closed {
