@@ -40,6 +40,9 @@ func Find(ctx context.Context, cfg aws.Config, stage string) (*Stack, error) {
 	if cfg.Region == "" {
 		return nil, errors.New("no AWS region: set AWS_REGION, or a region in the AWS profile")
 	}
+	if _, err := identify(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("find stage %s in %s: %w", stage, cfg.Region, err)
+	}
 	name := "lambae-" + stage
 	client := cloudformation.NewFromConfig(cfg)
 	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})

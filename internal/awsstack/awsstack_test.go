@@ -2,6 +2,8 @@ package awsstack_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,6 +84,13 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "AWS_REGION")
 	_, err = awsstack.Find(t.Context(), aws.Config{Region: "eu-west-1"}, "Dev!")
 	require.ErrorContains(t, err, "name of a stage")
+	_, err = awsstack.Find(t.Context(), aws.Config{Region: "eu-west-1", Credentials: aws.CredentialsProviderFunc(
+		func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{}, errors.New("no EC2 IMDS role found")
+		},
+	)}, "dev")
+	require.ErrorContains(t, err, "find stage dev in eu-west-1: no AWS credentials: log in, or set AWS_PROFILE")
+	require.ErrorContains(t, err, "no EC2 IMDS role found")
 }
 
 func TestARequestIsSignedOverItsBody(t *testing.T) {

@@ -2,8 +2,10 @@ package awsstack
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,12 +41,9 @@ func (s *Signer) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("read the request to sign: %w", err)
 		}
 	}
-	if s.cfg.Credentials == nil {
-		return nil, fmt.Errorf("sign the request: no AWS credentials: log in, or set AWS_PROFILE or AWS_ACCESS_KEY_ID")
-	}
-	credentials, err := s.cfg.Credentials.Retrieve(r.Context())
+	credentials, err := identify(r.Context(), s.cfg)
 	if err != nil {
-		return nil, fmt.Errorf("sign the request: no AWS credentials: log in, or set AWS_PROFILE or AWS_ACCESS_KEY_ID: %w", err)
+		return nil, fmt.Errorf("sign the request: %w", err)
 	}
 	signed := r.Clone(r.Context())
 	signed.Body, signed.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -53,4 +52,17 @@ func (s *Signer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("sign the request: %w", err)
 	}
 	return s.next.RoundTrip(signed)
+}
+
+// identify returns the caller's credentials, or says where they come from.
+func identify(ctx context.Context, cfg aws.Config) (aws.Credentials, error) {
+	const say = "no AWS credentials: log in, or set AWS_PROFILE or AWS_ACCESS_KEY_ID"
+	if cfg.Credentials == nil {
+		return aws.Credentials{}, errors.New(say)
+	}
+	credentials, err := cfg.Credentials.Retrieve(ctx)
+	if err != nil {
+		return credentials, fmt.Errorf(say+": %w", err)
+	}
+	return credentials, nil
 }
