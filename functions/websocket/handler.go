@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/lambae/lambae/internal/sandbox/queue"
+	"github.com/lambae/lambae/internal/session"
 )
 
 type (
@@ -31,8 +33,18 @@ func (h *handler) handle(ctx context.Context, r request) (response, error) {
 	if r.RequestContext.EventType != "CONNECT" || id == "" {
 		return h.subscribers(ctx, r)
 	}
+	began := time.Now()
 	status, err := h.hang(ctx, id, token(r.Headers), r.RequestContext.ConnectionID)
-	h.logger.InfoContext(ctx, "doorbell", "sandbox", id, "connection", r.RequestContext.ConnectionID, "status", status, "error", err)
+	if !session.IsID(session.SandboxPrefix, id) {
+		id = "" // the client's own words, which are not for the log
+	}
+	level := slog.LevelInfo
+	attrs := []slog.Attr{slog.String("sandbox", id), slog.String("connection", r.RequestContext.ConnectionID),
+		slog.Int("status", status), slog.Int64("ms", time.Since(began).Milliseconds())}
+	if err != nil {
+		level, attrs = slog.LevelError, append(attrs, slog.Any("error", err))
+	}
+	h.logger.LogAttrs(ctx, level, "doorbell", attrs...)
 	return response{StatusCode: status}, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -77,6 +78,21 @@ func TestASandboxThatHasEndedIsSentAway(t *testing.T) {
 	answer, err := h.handle(t.Context(), connect(id, "Bearer "+token))
 	require.NoError(t, err)
 	require.Equal(t, 410, answer.StatusCode)
+}
+
+func TestTheLogHoldsNothingThatAStrangerWrites(t *testing.T) {
+	t.Parallel()
+	h, _, id, token := world(t)
+	var lines bytes.Buffer
+	h.logger = slog.New(slog.NewJSONHandler(&lines, nil))
+	for _, r := range []request{connect(id, "Bearer "+token), connect("made up", "Bearer "+token)} {
+		_, err := h.handle(t.Context(), r)
+		require.NoError(t, err)
+	}
+	require.Contains(t, lines.String(), `"sandbox":"`+id+`","connection":"c1","status":200,"ms":`)
+	require.Contains(t, lines.String(), `"sandbox":"","connection":"c1","status":401,"ms":`)
+	require.NotContains(t, lines.String(), "made up")
+	require.NotContains(t, lines.String(), token)
 }
 
 func TestEverythingElseIsASubscribers(t *testing.T) {

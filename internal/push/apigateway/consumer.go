@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"golang.org/x/sync/errgroup"
@@ -47,6 +48,7 @@ const sessionsAtOnce = 8
 // An error means that a record could not even be named, and the whole batch comes
 // again, in halves.
 func (c *Consumer) Handle(ctx context.Context, event StreamEvent) (events.DynamoDBEventResponse, error) {
+	began := time.Now()
 	var (
 		answer events.DynamoDBEventResponse
 		broken error
@@ -80,7 +82,8 @@ func (c *Consumer) Handle(ctx context.Context, event StreamEvent) (events.Dynamo
 		}
 	}
 	_ = g.Wait() // never fails: see fail
-	c.Logger.Info("stream", "records", len(event.Records), "sessions", len(seen), "failed", len(answer.BatchItemFailures))
+	c.Logger.Info("stream", "records", len(event.Records), "sessions", len(seen), "failed", len(answer.BatchItemFailures),
+		"ms", time.Since(began).Milliseconds())
 	return answer, broken
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -38,13 +39,14 @@ const (
 // Handle serves one event. An error answers 500, which refuses a connection and
 // is nothing to one that stands.
 func (h *Handler) Handle(ctx context.Context, r request) (answer response, err error) {
-	id := r.RequestContext.ConnectionID
+	began, id, sessionID := time.Now(), r.RequestContext.ConnectionID, ""
 	defer func() {
 		if cause := recover(); cause != nil {
 			answer, err = response{}, fmt.Errorf("panic: %v", cause)
 		}
 		level := slog.LevelInfo
-		attrs := []slog.Attr{slog.String("type", r.RequestContext.EventType), slog.String("connection", id), slog.Int("status", answer.StatusCode)}
+		attrs := []slog.Attr{slog.String("type", r.RequestContext.EventType), slog.String("session", sessionID), slog.String("connection", id),
+			slog.Int("status", answer.StatusCode), slog.Int64("ms", time.Since(began).Milliseconds())}
 		if err != nil {
 			level, attrs = slog.LevelError, append(attrs, slog.Any("error", err))
 		}
@@ -52,11 +54,12 @@ func (h *Handler) Handle(ctx context.Context, r request) (answer response, err e
 	}()
 	switch r.RequestContext.EventType {
 	case connectEvent:
+		if name := r.QueryStringParameters["session"]; session.IsID(session.SessionPrefix, name) {
+			sessionID = name // anything else would be the client's own words in the log
+		}
 		return h.connect(ctx, id, r)
-	case messageEvent:
-		err = h.message(ctx, id, r)
-	case disconnectEvent:
-		err = h.disconnect(ctx, id)
+	case messageEvent, disconnectEvent:
+		sessionID, err = h.connected(ctx, id, r)
 	default:
 		err = fmt.Errorf("unknown event type %q: the function serves the routes $connect, $default and $disconnect of a WebSocket API", r.RequestContext.EventType)
 	}
@@ -125,16 +128,27 @@ func refuse(status int, slug, detail string) response {
 	return response{StatusCode: status, Headers: map[string]string{"Content-Type": "application/json"}, Body: string(body)}
 }
 
-// message does what a client asks.
-func (h *Handler) message(ctx context.Context, id string, r request) error {
+// connected serves a connection that was let in, and returns its session. The
+// gateway does not promise to tell of every end; one it does not tell of is found
+// when it is posted to.
+func (h *Handler) connected(ctx context.Context, id string, r request) (sessionID string, err error) {
 	c, err := h.Pusher.Store.Connection(ctx, id)
-	if errors.Is(err, session.ErrNoConnection) {
-		// Forgotten, because it failed or was over: its client is to come back.
-		return h.Pusher.Gateway.Close(ctx, id)
+	gone, ended := errors.Is(err, session.ErrNoConnection), r.RequestContext.EventType == disconnectEvent
+	switch {
+	case gone && ended:
+		return "", nil
+	case gone: // forgotten, because it failed or was over: its client is to come back
+		return "", h.Pusher.Gateway.Close(ctx, id)
+	case err != nil:
+		return "", err
+	case ended:
+		return c.Session, h.Pusher.Store.DropConnection(ctx, c)
 	}
-	if err != nil {
-		return err
-	}
+	return c.Session, h.message(ctx, c, r)
+}
+
+// message does what a client asks.
+func (h *Handler) message(ctx context.Context, c *session.Connection, r request) error {
 	log, release, err := h.Pusher.Store.Log(ctx, c.Session)
 	if err != nil {
 		return err
@@ -158,19 +172,6 @@ func (h *Handler) message(ctx context.Context, id string, r request) error {
 		h.Pusher.finish(ctx, c, []byte(push.Lagged)) // the client comes back, with luck to a server that can
 	}
 	return err
-}
-
-// disconnect forgets a connection. The gateway does not promise to tell of every
-// end; one it does not tell of is found when it is posted to.
-func (h *Handler) disconnect(ctx context.Context, id string) error {
-	c, err := h.Pusher.Store.Connection(ctx, id)
-	if errors.Is(err, session.ErrNoConnection) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return h.Pusher.Store.DropConnection(ctx, c)
 }
 
 // peer is a connection whose client asks for something.

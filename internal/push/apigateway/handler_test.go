@@ -1,9 +1,12 @@
 package apigateway_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -172,6 +175,42 @@ func TestAClientThatLeavesWhileItIsServedIsForgotten(t *testing.T) {
 	p.say(t, id, subscribeFrame(never))
 	require.False(t, w.known(t, id))
 	require.Empty(t, w.gateway.Messages(id))
+}
+
+// One line an event, which tells what happened where, and never a key, or what a
+// client wrote.
+func TestALogLineTellsTheSessionAndNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var lines bytes.Buffer
+	w.logger = slog.New(slog.NewJSONHandler(&lines, nil))
+	p := w.process(t)
+	id := p.connect(t, w.session, w.key)
+	p.say(t, id, `{"jsonrpc":"2.0","id":1,"method":"secret words"}`)
+	refused := event("CONNECT", "c-2")
+	refused.Headers = map[string]string{"Sec-WebSocket-Protocol": "bae, bearer." + w.key}
+	refused.QueryStringParameters = map[string]string{"session": "secret words"}
+	_, err := p.Handle(t.Context(), refused)
+	require.NoError(t, err)
+	_, err = p.Handle(t.Context(), event("DISCONNECT", id))
+	require.NoError(t, err)
+
+	var got []string
+	for line := range strings.Lines(lines.String()) {
+		var l struct {
+			Level, Type, Session string
+			Status               int
+			MS                   *int
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &l))
+		require.NotNil(t, l.MS)
+		got = append(got, fmt.Sprint(l.Level, " ", l.Type, " ", l.Session, " ", l.Status))
+	}
+	require.Equal(t, []string{
+		"INFO CONNECT " + w.session + " 200", "INFO MESSAGE " + w.session + " 200", "INFO CONNECT  401", "INFO DISCONNECT " + w.session + " 200",
+	}, got)
+	require.NotContains(t, lines.String(), w.key)
+	require.NotContains(t, lines.String(), "secret words")
 }
 
 func TestAnUnknownEventSaysWhatTheFunctionIsFor(t *testing.T) {
