@@ -56,32 +56,47 @@ func (c *Client) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := entering{key: key, profile: profile}
-	if !c.parseOpen(w, r, body, &e) {
+	if !c.parseOpen(w, r, body, &e) || !e.identify(w, r, body) {
 		return
 	}
-	e.answer.SessionID, e.answer.SessionKey = session.NewID(session.SessionPrefix), session.NewSecret(session.SessionSecretPrefix)
-	if name, ok := idempotencyKey(w, r); !ok {
+	if done, err := c.openedBefore(r.Context(), &e); done || err != nil {
+		c.answerOpen(w, r, &e, err) // whatever has changed since, the first outcome stands
 		return
-	} else if name != "" {
-		secret, _ := bearer(r)
-		e.idem = idemFor(secret, r, name, body)
+	}
+	if c.available(w, r, &e, gone) && c.allowed(w, r, &e) {
+		c.answerOpen(w, r, &e, c.create(r.Context(), &e))
+	}
+}
+
+// identify sets the session key, the id of a session that is to be opened, and
+// the Idempotency-Key if there is one: then the other two are derived.
+func (e *entering) identify(w http.ResponseWriter, r *http.Request, body []byte) bool {
+	name, ok := idempotencyKey(w, r)
+	if !ok {
+		return false
+	}
+	opening := e.answer.SessionID == ""
+	if opening {
+		e.answer.SessionID = session.NewID(session.SessionPrefix)
+	}
+	e.answer.SessionKey = session.NewSecret(session.SessionSecretPrefix)
+	if name == "" {
+		return true
+	}
+	secret, _ := bearer(r)
+	e.idem = idemFor(secret, r, name, body)
+	e.answer.SessionKey = session.SessionSecretPrefix + derive(secret, r, name, "key")[:48]
+	if opening {
 		e.answer.SessionID = session.SessionPrefix + derive(secret, r, name, "session")[:32]
-		e.answer.SessionKey = session.SessionSecretPrefix + derive(secret, r, name, "key")[:48]
 	}
-	done, err := c.openedBefore(r.Context(), &e)
-	switch {
-	case err != nil:
+	return true
+}
+
+// answerOpen ends an open or a join.
+func (c *Client) answerOpen(w http.ResponseWriter, r *http.Request, e *entering, err error) {
+	if err != nil {
 		c.openFailed(w, r, err)
 		return
-	case done && !gone:
-		c.describe(&e) // whatever is allowed by now, the first outcome stands
-	case !c.available(w, r, &e, gone) || !c.allowed(w, r, &e):
-		return
-	default:
-		if err := c.create(r.Context(), &e); err != nil {
-			c.openFailed(w, r, err)
-			return
-		}
 	}
 	w.Header().Set("Cache-Control", "no-store") // the session key is shown once
 	writeJSON(w, http.StatusCreated, e.answer)
@@ -122,7 +137,7 @@ func (c *Client) create(ctx context.Context, e *entering) error {
 	}
 	log, release, err := c.Store.Open(ctx, session.Opening{
 		ID: id, Key: e.key.ID, SecretHash: session.HashSecret(e.answer.SessionKey), ProfileID: e.profile.ID,
-		ClientVersion: e.request.ClientVersion, MCP: tools, Declaration: e.request.Declaration(), Idem: e.idem, Created: row.CreatedAt,
+		ClientVersion: e.request.ClientVersion, MCP: tools, Declaration: e.request.Declaration(), Idem: e.idem, Shown: e.shown(), Created: row.CreatedAt,
 	})
 	if session.Exists(err) && e.idem != nil {
 		done, err := c.openedBefore(ctx, e)
@@ -151,12 +166,33 @@ func (c *Client) openedBefore(ctx context.Context, e *entering) (bool, error) {
 		return false, err
 	}
 	defer release()
-	log.View(func(s *session.State) {
-		if sp := s.Idem[e.idem.Key]; sp == nil || sp.Body != e.idem.Body {
-			err = session.ErrIdemMismatch
-		}
-	})
-	return err == nil, err
+	done, err := e.repeat(ctx, log)
+	if err == nil && !done {
+		err = session.ErrIdemMismatch
+	}
+	return done, err
+}
+
+// repeat looks whether an earlier call with the same Idempotency-Key entered the
+// session, and takes what that was shown of the profile over into the answer.
+func (e *entering) repeat(ctx context.Context, log *session.Log) (bool, error) {
+	if e.idem == nil {
+		return false, nil
+	}
+	shown, spent, err := log.Spent(ctx, e.idem)
+	if err == nil && spent {
+		err = json.Unmarshal(shown, &e.answer.Profile)
+	}
+	return spent, err
+}
+
+// shown is what a repeat needs to know of the answer; nil without an
+// Idempotency-Key.
+func (e *entering) shown() json.RawMessage {
+	if e.idem == nil {
+		return nil
+	}
+	return session.MarshalJSON(e.answer.Profile)
 }
 
 // stillActive finishes the revocation of a key that was revoked while its
@@ -199,45 +235,35 @@ func (c *Client) join(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	e.answer.SessionID, e.answer.SessionKey = id, session.NewSecret(session.SessionSecretPrefix)
-	if name, ok := idempotencyKey(w, r); !ok {
+	e.answer.SessionID = id
+	if !e.identify(w, r, body) {
 		return
-	} else if name != "" {
-		secret, _ := bearer(r)
-		e.idem = idemFor(secret, r, name, body)
-		e.answer.SessionKey = session.SessionSecretPrefix + derive(secret, r, name, "key")[:48]
 	}
-	var status, profileID string
-	joined := false // by an earlier call with this Idempotency-Key, whose outcome stands
-	log.View(func(s *session.State) {
-		status, profileID = s.Status, s.ProfileID
-		joined = e.idem != nil && s.Idem[e.idem.Key] != nil
-	})
-	switch {
-	case status != session.StateOpen && !joined:
-		writeProblem(w, sessionClosed("session is already "+status))
+	if joined, err := e.repeat(r.Context(), log); joined || err != nil {
+		c.answerOpen(w, r, &e, err)
 		return
-	case profileID != key.ProfileID:
+	}
+	row := log.Row()
+	switch {
+	case row.State != session.StateOpen:
+		writeProblem(w, sessionClosed("session is already "+row.State))
+		return
+	case row.ProfileID != key.ProfileID:
 		writeProblem(w, profileMismatch("the client key's profile differs from the session's profile"))
 		return
 	}
-	if !c.available(w, r, &e, gone) || !joined && !c.allowed(w, r, &e) {
+	if !c.available(w, r, &e, gone) || !c.allowed(w, r, &e) {
 		return
 	}
 	err = c.Directory.NoteSession(r.Context(), key.ID, id)
 	if err == nil {
 		err = log.Join(r.Context(), session.Joining{Key: key.ID, SecretHash: session.HashSecret(e.answer.SessionKey),
-			ClientVersion: e.request.ClientVersion, Declaration: e.request.Declaration(), Idem: e.idem})
+			ClientVersion: e.request.ClientVersion, Declaration: e.request.Declaration(), Idem: e.idem, Shown: e.shown()})
 	}
 	if err == nil {
 		err = c.stillActive(r.Context(), log, key.ID)
 	}
-	if err != nil {
-		c.openFailed(w, r, err)
-		return
-	}
-	w.Header().Set("Cache-Control", "no-store") // the session key is shown once
-	writeJSON(w, http.StatusCreated, e.answer)
+	c.answerOpen(w, r, &e, err)
 }
 
 func (c *Client) parseOpen(w http.ResponseWriter, r *http.Request, body []byte, e *entering) bool {
@@ -258,26 +284,18 @@ func (c *Client) available(w http.ResponseWriter, r *http.Request, e *entering, 
 		writeProblem(w, profileUnavailable(detail))
 		return false
 	}
-	if !c.describe(e) {
+	p, ok := c.Providers.Lookup(e.profile.PrimaryProvider)
+	if !ok {
 		detail := fmt.Sprintf("the profile's primary provider %q is not configured in bae-config.toml", e.profile.PrimaryProvider)
 		c.Logger.Error("primary provider unavailable", "profile", e.profile.ID, "provider", e.profile.PrimaryProvider)
 		c.audit(r.Context(), e, fmt.Appendf(nil, `{"reason":"%s","provider":%s}`, session.ReasonPrimaryUnavailable, session.Quote(e.profile.PrimaryProvider)))
 		writeProblem(w, primaryProviderUnavailable(detail))
 		return false
 	}
+	info := p.Info()
+	e.answer.Profile = publicProfile{ID: e.profile.ID, Name: e.profile.Name, AllowedTools: e.profile.AllowedTools,
+		MCPServers: e.profile.MCPServers, Provider: publicProvider{info.Kind, info.Model}}
 	return true
-}
-
-// describe tells the caller of the profile, and reports whether its primary
-// provider is there.
-func (c *Client) describe(e *entering) (provided bool) {
-	e.answer.Profile = publicProfile{ID: e.profile.ID, Name: e.profile.Name, AllowedTools: e.profile.AllowedTools, MCPServers: e.profile.MCPServers}
-	p, ok := c.Providers.Lookup(e.profile.PrimaryProvider)
-	if ok {
-		info := p.Info()
-		e.answer.Profile.Provider = publicProvider{info.Kind, info.Model}
-	}
-	return ok
 }
 
 // audit leaves a session in state error that says why an open or join failed.

@@ -19,6 +19,7 @@ type Opening struct {
 	MCP           []Tool
 	Declaration   Declaration
 	Idem          *Idem
+	Shown         json.RawMessage // what the answer shows of the profile, for a repeat with the same Idem
 	Created       time.Time
 }
 
@@ -33,7 +34,7 @@ func (s *Store) Open(ctx context.Context, o Opening) (*Log, func(), error) {
 		{Type: SessionOpen, Key: o.Key, Payload: declared(o.ClientVersion, o.Declaration)},
 	}
 	if o.Idem != nil {
-		entries = append(entries, Entry{Type: MarkIdem, Key: o.Key, Idem: o.Idem})
+		entries = append(entries, Entry{Type: MarkIdem, Key: o.Key, Idem: o.Idem, Payload: o.Shown})
 	}
 	return s.Create(ctx, o.ID, entries)
 }
@@ -59,6 +60,7 @@ type Joining struct {
 	ClientVersion *string
 	Declaration   Declaration
 	Idem          *Idem
+	Shown         json.RawMessage // see [Opening]
 }
 
 // Join lets a client in. A *[Refusal] with a Status says that the session has
@@ -82,11 +84,39 @@ func (l *Log) Join(ctx context.Context, j Joining) error {
 			{Type: SessionJoin, Key: j.Key, Payload: declared(j.ClientVersion, j.Declaration)},
 		}
 		if j.Idem != nil {
-			entries = append(entries, Entry{Type: MarkIdem, Key: j.Key, Idem: j.Idem})
+			entries = append(entries, Entry{Type: MarkIdem, Key: j.Key, Idem: j.Idem, Payload: j.Shown})
 		}
 		return Draft{Entries: entries}, nil
 	})
 	return err
+}
+
+// Spent looks for an open or join that spent an Idempotency-Key before, and
+// returns what its answer showed of the profile. It fails with [ErrIdemMismatch]
+// when the body was another.
+func (l *Log) Spent(ctx context.Context, idem *Idem) (shown json.RawMessage, spent bool, err error) {
+	var first Spent
+	l.View(func(s *State) {
+		if sp := s.Idem[idem.Key]; sp != nil {
+			first, spent = *sp, true
+		}
+	})
+	switch {
+	case !spent:
+		return nil, false, nil
+	case first.Body != idem.Body:
+		return nil, true, ErrIdemMismatch
+	}
+	c, err := l.chunkAt(ctx, first.Pos)
+	if err != nil || c == nil { // deleted with old events, after its time
+		return nil, false, err
+	}
+	for i := range c.Entries {
+		if e := &c.Entries[i]; e.Type == MarkIdem && e.Idem != nil && e.Idem.Key == idem.Key {
+			shown = e.Payload
+		}
+	}
+	return shown, true, nil
 }
 
 // declared is the payload of session.open and session.join.
