@@ -107,7 +107,7 @@ func (c *Client) told(r *http.Request, err error) *rpcError {
 	case errors.As(err, &refusal), errors.As(err, &interrupted), errors.Is(err, session.ErrTurnLost),
 		errors.Is(err, session.ErrIdemMismatch), errors.Is(err, session.ErrUnknownFormat):
 		return refuse(codeRefused, "%s", err.Error())
-	case errors.Is(err, turn.ErrNoPausedTurn):
+	case errors.Is(err, turn.ErrNoPausedTurn), errors.Is(err, turn.ErrNoContent):
 		return refuse(codeInvalidParams, "Invalid params: %s", err.Error())
 	}
 	level := slog.LevelError

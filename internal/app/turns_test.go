@@ -148,6 +148,54 @@ func TestAPlainMessageAbandonsThePausedTurn(t *testing.T) {
 	require.Equal(t, "Invalid params: no paused turn awaits a tool_result", text)
 }
 
+// A driver may put words in the model's mouth instead of answering: the calls are
+// abandoned in a user turn of their own.
+func TestAMessageOfTheAssistantAbandonsThePausedTurn(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	d := s.open(s.profile(nil), twoTools)
+	d.send(modeltest.Script(modeltest.Step{Blocks: []json.RawMessage{modeltest.ToolUse("t1", "a", `{}`)}}))
+	res := d.result("session.sendMessage", `{"message":{"role":"assistant","content":"Let me rather say:"}}`)
+	events := eventsIn(t, res["events"])
+	require.Equal(t, []string{"client.message.send", "client.message.send", "provider.request"}, types(events)[:3])
+	messages := events[2].Payload["messages"].([]any)
+	require.Equal(t, []any{
+		map[string]any{"role": "user", "content": []any{
+			map[string]any{"type": "tool_result", "tool_use_id": "t1", "content": "Client tool call was abandoned before returning a result.", "is_error": true},
+		}},
+		map[string]any{"role": "assistant", "content": "Let me rather say:"},
+	}, messages[2:])
+	require.Equal(t, events[0].Payload, messages[2])
+	require.Equal(t, events[1].Payload, messages[3])
+}
+
+func TestAMessageMustSaySomething(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	d := s.open(s.profile(nil), twoTools)
+	before := d.log()
+	for _, content := range []any{"", []any{}} {
+		code, text := d.fault("session.sendMessage", userSays(content))
+		require.Equal(t, -32602, code)
+		require.Equal(t, `Invalid params: "message.content" must not be empty`, text)
+	}
+	require.Equal(t, before, d.log(), "nothing is recorded")
+	d.send(modeltest.Script(modeltest.Step{Blocks: []json.RawMessage{modeltest.ToolUse("t1", "a", `{}`)}}))
+	res := d.send("")
+	require.Len(t, eventsIn(t, res["events"])[0].Payload["content"], 1, "to a paused turn it is an abandonment with nothing to add")
+}
+
+// The members of a block count in their own case, as the model APIs read them.
+func TestBlocksAreReadInTheirOwnCase(t *testing.T) {
+	t.Parallel()
+	s := start(t, setup{})
+	d := s.open(s.profile(nil), twoTools)
+	odd := json.RawMessage(`{"type":"text","text":"no call","Type":"tool_use","ID":"t1","Name":"a"}`)
+	res := d.send(modeltest.Script(modeltest.Step{Blocks: []json.RawMessage{odd}}))
+	require.Equal(t, []string{"client.message.send", "provider.request", "provider.response", "server.message.send"}, types(eventsIn(t, res["events"])))
+	d.send([]any{map[string]any{"type": "text", "text": "no result", "TYPE": "tool_result"}})
+}
+
 func TestAnAbandonedTurnIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := start(t, setup{turn: 300 * time.Millisecond})

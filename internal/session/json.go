@@ -104,3 +104,17 @@ func lineBreak(b []byte, at int) int {
 	}
 	return found
 }
+
+// Members returns the members of a JSON object, none for anything else. Unlike the
+// fields of a struct they count only when their names are written exactly so.
+func Members(raw json.RawMessage) map[string]json.RawMessage {
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &m)
+	return m
+}
+
+// Text returns the value of a JSON string, "" for anything else.
+func Text(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s)
+	return s
+}

@@ -75,14 +75,8 @@ func ResultBlock(id string, content json.RawMessage, isError bool) json.RawMessa
 func exchangeOf(content json.RawMessage) *Exchange {
 	x := &Exchange{}
 	for _, b := range Blocks(content) {
-		var v struct {
-			Type     string `json:"type"`
-			ID       string `json:"id"`
-			Name     string `json:"name"`
-			Dispatch string `json:"dispatch"`
-		}
-		if json.Unmarshal(b, &v) == nil && v.Type == "tool_use" {
-			x.Calls = append(x.Calls, Call{ID: v.ID, Name: v.Name, Dispatch: v.Dispatch})
+		if m := Members(b); Text(m["type"]) == "tool_use" {
+			x.Calls = append(x.Calls, Call{ID: Text(m["id"]), Name: Text(m["name"]), Dispatch: Text(m["dispatch"])})
 		}
 	}
 	return x

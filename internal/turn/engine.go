@@ -69,8 +69,14 @@ type Result struct {
 	Events  []session.Rendered // every event of the call, in order
 }
 
-// ErrNoPausedTurn refuses tool results that no paused turn of the caller awaits.
-var ErrNoPausedTurn = errors.New("no paused turn awaits a tool_result")
+// Refusals of messages whose parameters do not fit what the session is at.
+var (
+	// ErrNoPausedTurn refuses tool results that no paused turn of the caller awaits.
+	ErrNoPausedTurn = errors.New("no paused turn awaits a tool_result")
+	// ErrNoContent refuses a message that says nothing, as model APIs do. To a
+	// paused turn of the caller it is an answer, see [merge].
+	ErrNoContent = errors.New(`"message.content" must not be empty`)
+)
 
 // Interrupted is returned when a call ended without a result for a reason that
 // is not the session's: its process was stopped, or ran into its time limit.
@@ -136,8 +142,12 @@ func (r *run) check(s *session.State) error {
 	if c := s.Clients[r.call.Key]; c == nil || c.Revoked {
 		return &session.Refusal{Text: "the client key was revoked"}
 	}
-	if hasResults(r.call.Content) && (s.Turn == nil || !s.Turn.Paused || s.Turn.Key != r.call.Key) {
+	paused := s.Turn != nil && s.Turn.Paused && s.Turn.Key == r.call.Key
+	switch content := string(r.call.Content); {
+	case !paused && hasResults(r.call.Content):
 		return ErrNoPausedTurn
+	case !paused && content == `[]`, content == `""` && !(paused && r.call.Role == "user"):
+		return ErrNoContent
 	}
 	return nil
 }

@@ -12,18 +12,21 @@ import (
 // block is what the server looks at in a content block. Everything else passes
 // through untouched.
 type block struct {
-	Type      string          `json:"type"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
-	IsError   json.RawMessage `json:"is_error"`
+	Type      string
+	ID        string
+	Name      string
+	Input     json.RawMessage
+	ToolUseID string
+	Content   json.RawMessage
+	IsError   json.RawMessage
 }
 
-func parseBlock(raw json.RawMessage) (b block) {
-	_ = json.Unmarshal(raw, &b)
-	return b
+func parseBlock(raw json.RawMessage) block {
+	m := session.Members(raw)
+	return block{
+		Type: session.Text(m["type"]), ID: session.Text(m["id"]), Name: session.Text(m["name"]), Input: m["input"],
+		ToolUseID: session.Text(m["tool_use_id"]), Content: m["content"], IsError: m["is_error"],
+	}
 }
 
 // hasResults reports whether content holds a tool_result block.
@@ -41,17 +44,21 @@ func hasResults(content json.RawMessage) bool {
 
 // merge answers a paused exchange with what its owner sent (protocol, "Resuming
 // a paused turn"): the merged user content and the client's own results in the
-// order of the calls. A non-empty detail says why it cannot be merged.
+// order of the calls. What abandons the calls as the assistant is no part of the
+// user's turn: the caller says it after. A non-empty detail says why it cannot be
+// merged.
 func merge(x *session.Exchange, role string, content json.RawMessage) (merged json.RawMessage, results []block, detail string) {
-	if role != "user" {
-		return nil, nil, fmt.Sprintf("role must be \"user\", not %q", role)
-	}
 	blocks := session.Blocks(content)
 	if len(content) > 0 && content[0] == '[' && len(blocks) == 0 {
 		return nil, nil, "content is empty; send the tool results"
 	}
-	if !hasResults(content) {
+	switch {
+	case !hasResults(content) && role == "user":
 		return x.Abandon(content), nil, ""
+	case !hasResults(content):
+		return x.Abandon(nil), nil, ""
+	case role != "user":
+		return nil, nil, fmt.Sprintf("role must be \"user\", not %q", role)
 	}
 	known := map[string]bool{}
 	for _, c := range x.Calls {

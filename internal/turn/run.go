@@ -68,6 +68,9 @@ func (r *run) compose(s *session.State, paused *session.Exchange) (session.Draft
 		return d, nil
 	}
 	d.Entries = append(d.Entries, session.Entry{Type: session.ClientMessageSend, Key: key, Payload: session.NewMessage("user", merged)})
+	if r.call.Role != "user" {
+		d.Entries = append(d.Entries, session.Entry{Type: session.ClientMessageSend, Key: key, Payload: session.NewMessage(r.call.Role, r.call.Content)})
+	}
 	for _, b := range results {
 		d.Entries = append(d.Entries, session.Entry{Type: session.ToolResult, Key: key, Payload: clientResult(b)})
 	}
