@@ -83,7 +83,11 @@ func jsonLine(w io.Writer, v any) error { return writeJSON(w, v, "") }
 // jsonDocument writes v with indentation, for single things.
 func jsonDocument(w io.Writer, v any) error { return writeJSON(w, v, "  ") }
 
+// writeJSON writes what the server sent where v knows it, and else v as it is.
 func writeJSON(w io.Writer, v any, indent string) error {
+	if s, ok := v.(interface{ Raw() json.RawMessage }); ok && s.Raw() != nil {
+		v = s.Raw()
+	}
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)

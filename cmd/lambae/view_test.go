@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lambae/lambae/sdk/lambae"
+	"github.com/lambae/lambae/sdk/lambae/admin"
 )
 
 func event(kind lambae.EventType, payload string) lambae.Event {
@@ -152,4 +155,23 @@ func (t *typed) line(context.Context, string) (string, error) {
 	line := t.lines[0]
 	t.lines = t.lines[1:]
 	return line, nil
+}
+
+// Times keep the three digits of the server, and members nobody here knows stay.
+func TestJSONIsWhatTheServerSent(t *testing.T) {
+	t.Parallel()
+	const key = `{"id":"key_1","created_at":"2026-07-06T18:26:10.010Z","later":"<1>"}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"items":[` + key + `],"next_cursor":null}`))
+	}))
+	defer server.Close()
+	client, err := admin.New(server.URL, "bae_admin_x", nil)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	for k, err := range client.Keys(t.Context()) {
+		require.NoError(t, err)
+		require.NoError(t, jsonLine(&out, k))
+		require.NoError(t, jsonDocument(&out, &k))
+	}
+	require.Equal(t, key+"\n{\n  \"id\": \"key_1\",\n  \"created_at\": \"2026-07-06T18:26:10.010Z\",\n  \"later\": \"<1>\"\n}\n", out.String())
 }

@@ -58,8 +58,12 @@ func ask[T any](ctx context.Context, c *Client, doing string, r rest.Request, bo
 		return nil, err
 	}
 	defer response.Body.Close()
-	answer := new(T)
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+	var raw json.RawMessage
+	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
+		return nil, fmt.Errorf("%s: read the answer: %w", doing, err)
+	}
+	answer, err := decode[T](raw)
+	if err != nil {
 		return nil, fmt.Errorf("%s: read the answer: %w", doing, err)
 	}
 	return answer, nil
@@ -103,7 +107,19 @@ const maxPage = 200
 
 // page reads one page of a list.
 func page[T any](ctx context.Context, c *Client, doing, path string, query url.Values) (*lambae.Page[T], error) {
-	return get[lambae.Page[T]](ctx, c, doing, path, query)
+	raw, err := get[lambae.Page[json.RawMessage]](ctx, c, doing, path, query)
+	if err != nil {
+		return nil, err
+	}
+	out := &lambae.Page[T]{Items: make([]T, 0, len(raw.Items)), NextCursor: raw.NextCursor}
+	for i, item := range raw.Items {
+		v, err := decode[T](item)
+		if err != nil {
+			return nil, fmt.Errorf("%s: read item %d: %w", doing, i, err)
+		}
+		out.Items = append(out.Items, *v)
+	}
+	return out, nil
 }
 
 // pages yields the items of all pages of a list.

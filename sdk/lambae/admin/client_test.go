@@ -72,6 +72,26 @@ func TestProfilesLive(t *testing.T) {
 	require.ErrorContains(t, err, "read profile "+created.ID)
 }
 
+func TestWhatTheServerSentIsKept(t *testing.T) {
+	t.Parallel()
+	const key = `{"id":"key_1","name":"k","created_at":"2026-07-06T18:26:10.010Z","last_used_at":null,"later":1}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_, _ = w.Write([]byte(key + "\n"))
+			return
+		}
+		_, _ = w.Write([]byte(`{"items":[` + key + `],"next_cursor":null}`))
+	}))
+	defer server.Close()
+	client, err := admin.New(server.URL, "bae_admin_x", nil)
+	require.NoError(t, err)
+	created, err := client.CreateKey(t.Context(), "k", "pro_1")
+	require.NoError(t, err)
+	require.Equal(t, key, string(created.Raw()))
+	require.Equal(t, key, string(collect(t, client.Keys(t.Context()))[0].Raw()))
+	require.Nil(t, admin.Key{}.Raw())
+}
+
 func TestKeysLive(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -80,7 +100,12 @@ func TestKeysLive(t *testing.T) {
 	require.NoError(t, err)
 	keys := collect(t, client.Keys(ctx))
 	require.Len(t, keys, 2)
-	require.Equal(t, admin.Key{ID: created.ID, Name: "k", Prefix: created.Key[:8], ProfileID: server.ProfileID, CreatedAt: created.CreatedAt}, keys[1])
+	require.Equal(t, created.ID, keys[1].ID)
+	require.Equal(t, "k", keys[1].Name)
+	require.Equal(t, created.Key[:8], keys[1].Prefix)
+	require.Equal(t, server.ProfileID, keys[1].ProfileID)
+	require.Equal(t, created.CreatedAt, keys[1].CreatedAt)
+	require.Nil(t, keys[1].LastUsedAt)
 
 	user, err := lambae.New(server.URL, created.Key, nil)
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 // Key is a client key without its secret.
 type Key struct {
+	sent
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
 	Prefix     string     `json:"prefix"` // first 8 characters of the secret
@@ -22,6 +23,7 @@ type Key struct {
 
 // CreatedKey is a new client key.
 type CreatedKey struct {
+	sent
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Key       string    `json:"key"` // the secret, bae_…; shown only here

@@ -26,6 +26,7 @@ type ProfileSpec struct {
 
 // Profile is a profile as it is stored.
 type Profile struct {
+	sent
 	ID string `json:"id"`
 	ProfileSpec
 	CreatedAt time.Time `json:"created_at"`
@@ -34,6 +35,7 @@ type Profile struct {
 
 // CreatedProfile is the answer to [Client.CreateProfile].
 type CreatedProfile struct {
+	sent
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"created_at"`

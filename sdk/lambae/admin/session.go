@@ -17,6 +17,7 @@ const (
 
 // Session is what an administrator sees of a session in lists.
 type Session struct {
+	sent
 	ID            string     `json:"id"`
 	ProfileID     string     `json:"profile_id"`
 	State         string     `json:"state"`
