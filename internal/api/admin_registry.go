@@ -73,9 +73,7 @@ type telemetryView struct {
 	OTLPHeaders  map[string]string `json:"otlp_headers"`
 	SampleRatio  float64           `json:"sample_ratio"`
 	ServiceName  string            `json:"service_name"`
-	// Traces and Metrics have no switches of their own here: both go out when
-	// telemetry is enabled. Existing clients read the members.
-	Traces struct {
+	Traces       struct {
 		Enabled bool `json:"enabled"`
 	} `json:"traces"`
 	Metrics struct {
@@ -101,8 +99,8 @@ func (a *admin) showConfig(w http.ResponseWriter, _ *http.Request) {
 		Enabled: shown.Telemetry.Enabled, OTLPEndpoint: filled(shown.Telemetry.OTLPEndpoint),
 		OTLPHeaders: shown.Telemetry.Headers, SampleRatio: shown.Telemetry.SampleRatio, ServiceName: shown.Telemetry.ServiceName,
 	}
-	view.Telemetry.Traces.Enabled = true
-	view.Telemetry.Metrics.Enabled, view.Telemetry.Metrics.Disabled = true, []string{}
+	view.Telemetry.Traces.Enabled = !shown.Telemetry.TracesOff
+	view.Telemetry.Metrics.Enabled, view.Telemetry.Metrics.Disabled = !shown.Telemetry.MetricsOff, shown.Telemetry.DisabledMetrics
 	writeJSON(w, http.StatusOK, view)
 }
 

@@ -71,6 +71,11 @@ type Telemetry struct {
 	SampleRatio  float64           `toml:"sample_ratio" json:"sample_ratio"` // 0..1
 	ServiceName  string            `toml:"service_name" json:"service_name"`
 	Headers      map[string]string `toml:"otlp_headers" json:"otlp_headers"` // values may hold ${…}
+	// TracesOff and MetricsOff are false unless [telemetry.traces] or
+	// [telemetry.metrics] says enabled = false.
+	TracesOff       bool     `toml:"-" json:"traces_off"`
+	MetricsOff      bool     `toml:"-" json:"metrics_off"`
+	DisabledMetrics []string `toml:"-" json:"disabled_metrics"` // by name
 }
 
 // document is the file as TOML sees it. Pointers tell an absent number, which
@@ -90,7 +95,24 @@ type document struct {
 	MCP struct {
 		Servers []MCPServer `toml:"servers"`
 	} `toml:"mcp"`
-	Telemetry Telemetry `toml:"telemetry"`
+	Telemetry struct {
+		Telemetry
+		Traces struct {
+			Enabled *bool `toml:"enabled"`
+		} `toml:"traces"`
+		Metrics struct {
+			Enabled  *bool    `toml:"enabled"`
+			Disabled []string `toml:"disabled"`
+		} `toml:"metrics"`
+	} `toml:"telemetry"`
+}
+
+// telemetry is the [telemetry] table with those below it.
+func (d *document) telemetry() Telemetry {
+	t, off := d.Telemetry.Telemetry, func(enabled *bool) bool { return enabled != nil && !*enabled }
+	t.TracesOff, t.MetricsOff = off(d.Telemetry.Traces.Enabled), off(d.Telemetry.Metrics.Enabled)
+	t.DisabledMetrics = d.Telemetry.Metrics.Disabled
+	return t
 }
 
 // Load reads the file at path. A missing file is an empty registry. Any other
@@ -113,12 +135,13 @@ func Load(path string) (*File, error) {
 
 // Parse is [Load] for the bytes of a file.
 func Parse(data []byte) (*File, error) {
-	doc := document{Telemetry: Telemetry{SampleRatio: 1, ServiceName: "lambae"}}
+	var doc document
+	doc.Telemetry.SampleRatio, doc.Telemetry.ServiceName = 1, "lambae"
 	meta, err := toml.Decode(string(data), &doc)
 	if err != nil {
 		return nil, tomlError(err)
 	}
-	f := &File{MCP: doc.MCP.Servers, Telemetry: doc.Telemetry}
+	f := &File{MCP: doc.MCP.Servers, Telemetry: doc.telemetry()}
 	for _, e := range doc.Providers.Entries {
 		p := Provider{
 			Name: e.Name, Kind: e.Kind, Model: e.Model, AuthToken: e.AuthToken,

@@ -94,6 +94,28 @@ z = 1
 	require.Equal(t, []string{"providers.entries.auth_tokn", "telemetry.endpoint"}, f.Unused)
 }
 
+func TestTracesAndMetricsHaveSwitchesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	f, err := Parse([]byte(`
+[telemetry]
+enabled = true
+otlp_endpoint = "http://127.0.0.1:4317"
+[telemetry.traces]
+enabled = false
+[telemetry.metrics]
+enabled = true
+disabled = ["lambae.turn.active"]
+`))
+	require.NoError(t, err)
+	require.Empty(t, f.Unused)
+	require.Equal(t, Telemetry{Enabled: true, OTLPEndpoint: "http://127.0.0.1:4317", SampleRatio: 1, ServiceName: "lambae",
+		TracesOff: true, DisabledMetrics: []string{"lambae.turn.active"}}, f.Telemetry)
+	f, err = Parse([]byte("[telemetry.metrics]\nenabled = false\nenable = true"))
+	require.NoError(t, err)
+	require.True(t, f.Telemetry.MetricsOff)
+	require.Equal(t, []string{"telemetry.metrics.enable"}, f.Unused)
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	provider := func(members string) string {

@@ -24,6 +24,7 @@ func (f *File) Redacted() *File {
 		out.MCP[i].Headers = masked(s.Headers)
 	}
 	out.Telemetry.Headers = masked(f.Telemetry.Headers)
+	out.Telemetry.DisabledMetrics = append([]string{}, f.Telemetry.DisabledMetrics...)
 	return out
 }
 

@@ -19,6 +19,32 @@ type Config struct {
 	SampleRatio  float64 // of traces that start here, 0..1; others follow their parent
 	ServiceName  string
 	Headers      map[string]string // sent with each export; values may hold ${…}
+	TracesOff    bool              // no traces go out; those of callers go on
+	MetricsOff   bool              // no metrics go out
+	// DisabledMetrics are the names of metrics that do not go out; a * stands for
+	// any characters.
+	DisabledMetrics []string
+}
+
+// sampler decides which traces go out.
+func (c Config) sampler() sdktrace.Sampler {
+	if c.TracesOff {
+		return sdktrace.NeverSample()
+	}
+	return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.SampleRatio))
+}
+
+// views leave out the metrics that are disabled.
+func (c Config) views() []sdkmetric.View {
+	names := c.DisabledMetrics
+	if c.MetricsOff {
+		names = []string{"*"}
+	}
+	views := make([]sdkmetric.View, len(names))
+	for i, name := range names {
+		views[i] = sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})
+	}
+	return views
 }
 
 // Protocol is a transport of OTLP, named as in OTEL_EXPORTER_OTLP_PROTOCOL.

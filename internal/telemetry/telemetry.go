@@ -82,12 +82,13 @@ func Start(ctx context.Context, cfg Config, opts Options) (*Telemetry, func(cont
 	t := &Telemetry{
 		traces: sdktrace.NewTracerProvider(
 			sdktrace.WithResource(res),
-			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.SampleRatio))),
+			sdktrace.WithSampler(cfg.sampler()),
 			sdktrace.WithBatcher(spans),
 		),
 		metrics: sdkmetric.NewMeterProvider(
 			sdkmetric.WithResource(res),
 			sdkmetric.WithReader(sdkmetric.NewPeriodicReader(measurements)),
+			sdkmetric.WithView(cfg.views()...),
 		),
 	}
 	t.tracer = t.traces.Tracer(scope, trace.WithInstrumentationVersion(opts.Version))

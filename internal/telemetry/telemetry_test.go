@@ -163,6 +163,33 @@ func histogram(m *metricspb.Metric) (points []map[string]string) {
 	return points
 }
 
+func TestTracesAndMetricsGoOutAsConfigured(t *testing.T) {
+	t.Parallel()
+	send := func(cfg telemetry.Config) *telemetrytest.Collector {
+		cfg.SampleRatio = 1
+		tel, collector := start(t, false, cfg)
+		serve(tel, http.MethodGet, nil, func(w http.ResponseWriter, r *http.Request) {
+			ctx, turn := tel.Turn(r.Context(), "ses_1")
+			turn.End(ctx, "")
+		})
+		require.NoError(t, tel.Flush(t.Context()))
+		return collector
+	}
+	all := send(telemetry.Config{})
+	require.NotEmpty(t, all.Spans())
+	require.Contains(t, all.Metrics(), "lambae.turn.duration")
+	noTraces := send(telemetry.Config{TracesOff: true})
+	require.Empty(t, noTraces.Spans())
+	require.Contains(t, noTraces.Metrics(), "lambae.turn.duration")
+	noMetrics := send(telemetry.Config{MetricsOff: true})
+	require.NotEmpty(t, noMetrics.Spans())
+	require.Empty(t, noMetrics.Metrics())
+	some := send(telemetry.Config{DisabledMetrics: []string{"lambae.turn.*"}}).Metrics()
+	require.NotContains(t, some, "lambae.turn.duration")
+	require.NotContains(t, some, "lambae.turn.active")
+	require.Contains(t, some, "http.server.request.duration")
+}
+
 func TestAPanicIsSeenAndGoesOn(t *testing.T) {
 	t.Parallel()
 	tel, collector := start(t, false, telemetry.Config{SampleRatio: 1})
