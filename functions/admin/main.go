@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
@@ -21,7 +22,7 @@ func serve(f *boot.Function) error {
 	}
 	h := newHandler(a.Traced(a.AdminHandler(nil)), func(ctx context.Context) {
 		a.Sweep(ctx)
-		a.Retain(ctx)
+		a.Retain(ctx, time.Now())
 	})
 	lambda.Start(func(ctx context.Context, event event) (any, error) {
 		defer f.Flush(ctx)

@@ -8,9 +8,9 @@ import (
 	"github.com/lambae/lambae/internal/session"
 )
 
-// Retain deletes events that are older than their session's profile says
+// Retain deletes events that by now are older than their session's profile says
 // (event_ttl_days). One session's trouble does not keep others from theirs.
-func (a *App) Retain(ctx context.Context) {
+func (a *App) Retain(ctx context.Context, now time.Time) {
 	ttl := map[string]time.Duration{}
 	err := pages(func(cursor string) (session.ListPage[session.Profile], error) {
 		return a.Directory.ListProfiles(ctx, cursor, 200)
@@ -23,8 +23,8 @@ func (a *App) Retain(ctx context.Context) {
 		err = pages(func(cursor string) (session.ListPage[session.SessionRow], error) {
 			return a.Directory.ListSessions(ctx, "", cursor, 200, a.Store.Logged)
 		}, func(row session.SessionRow) {
-			if age := ttl[row.ProfileID]; age > 0 && time.Since(row.CreatedAt) > age {
-				a.retain(ctx, row.ID, time.Now().Add(-age))
+			if age := ttl[row.ProfileID]; age > 0 && now.Sub(row.CreatedAt) > age {
+				a.retain(ctx, row.ID, now.Add(-age))
 			}
 		})
 	}

@@ -162,7 +162,7 @@ func sweep(ctx context.Context, a *app.App) {
 		case <-sweep.C:
 			a.Sweep(ctx)
 		case <-retain.C:
-			a.Retain(ctx)
+			a.Retain(ctx, time.Now())
 		case <-ctx.Done():
 			return
 		}

@@ -174,10 +174,14 @@ func (l *Log) keep(c *Chunk) {
 	l.recent = append(l.recent, c)
 	l.recentSz += c.size()
 	for len(l.recent) > 1 && (len(l.recent) > maxRecent || l.recentSz > maxRecentBytes) {
-		l.recentSz -= l.recent[0].size()
-		l.recent[0] = nil
-		l.recent = l.recent[1:]
+		l.dropOldest()
 	}
+}
+
+func (l *Log) dropOldest() {
+	l.recentSz -= l.recent[0].size()
+	l.recent[0] = nil
+	l.recent = l.recent[1:]
 }
 
 const (

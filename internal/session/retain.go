@@ -104,6 +104,15 @@ func (s *sealed) first() int64 {
 	return s.snap.First
 }
 
+// forgetDeleted drops from memory the newest chunks that are kept no more. The
+// caller holds mu.
+func (l *Log) forgetDeleted() {
+	first := l.sealed.first()
+	for len(l.recent) > 0 && l.recent[0].N < first {
+		l.dropOldest()
+	}
+}
+
 // kept moves a position that was deleted up to the first that is kept. The
 // caller holds mu.
 func (l *Log) kept(from int64) int64 {
@@ -130,5 +139,6 @@ func (l *Log) moved(ctx context.Context) (bool, error) {
 	next := snap.State.Next
 	snap.State = nil
 	l.sealed, l.snapVer = sealed{snap: snap, thread: thread, next: next}, version
+	l.forgetDeleted()
 	return true, nil
 }

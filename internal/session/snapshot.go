@@ -257,6 +257,7 @@ func (l *Log) writeSnapshot(ctx context.Context, first int64) error {
 	}
 	l.mu.Lock()
 	l.snapVer, l.sealed = v, seal
+	l.forgetDeleted()
 	l.mu.Unlock()
 	return nil
 }
