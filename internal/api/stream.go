@@ -159,15 +159,15 @@ func answerLine(id json.RawMessage, result any, err *rpcError) []byte {
 }
 
 // turnResult writes the terminal line of a sendMessage without copying the
-// events, which show the whole history.
+// message, nor the events, which show the whole history: a client that does not
+// read holds up what the log holds anyway, and no more.
 func (l *lines) turnResult(id json.RawMessage, res *turn.Result) {
 	if id == nil {
 		return
 	}
 	head := append([]byte(`{"jsonrpc":"2.0","id":`), session.EscapeLines(session.CompactJSON(id))...)
-	head = append(append(head, `,"result":{"message":`...), res.Message...)
-	head = append(head, `,"events":[`...)
-	segments := append(make([][]byte, 0, 2+3*len(res.Events)), head)
+	segments := make([][]byte, 0, 4+4*len(res.Events))
+	segments = append(segments, append(head, `,"result":{"message":`...), res.Message, resultEvents)
 	for i := range res.Events {
 		if i > 0 {
 			segments = append(segments, comma)
@@ -178,8 +178,9 @@ func (l *lines) turnResult(id json.RawMessage, res *turn.Result) {
 }
 
 var (
-	comma      = []byte{','}
-	resultTail = []byte("]}}\n")
+	comma        = []byte{','}
+	resultEvents = []byte(`,"events":[`)
+	resultTail   = []byte("]}}\n")
 )
 
 // muted is the sink of a notification.
