@@ -5,6 +5,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	attr "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lambae/lambae/internal/table"
@@ -53,11 +56,12 @@ func newDynamoTable(t testing.TB) string {
 }
 
 // A warm turn reads the client key, the profile and the log's tail at once, and
-// writes twice: three round trips one after the other, with the model's between.
+// writes twice, a unit each: three round trips one after the other, with the model's between.
 func TestAWarmTurnIsOneReadAndTwoWritesOnDynamoDB(t *testing.T) {
 	t.Parallel()
 	count := &calls{n: map[string]int{}}
-	s := start(t, setup{table: dynamoTable(t, newDynamoTable(t), count)})
+	name := newDynamoTable(t)
+	s := start(t, setup{table: dynamoTable(t, name, count)})
 	d := s.open(s.profile(nil), `{}`)
 	d.send("cold")
 	count.take()
@@ -65,6 +69,39 @@ func TestAWarmTurnIsOneReadAndTwoWritesOnDynamoDB(t *testing.T) {
 		d.send("warm")
 		require.Equal(t, map[string]int{"BatchGetItem": 1, "Query": 1, "PutItem": 2}, count.take())
 	}
+	for _, size := range itemSizes(t, name, "S#"+d.id) {
+		require.LessOrEqual(t, size, 1024, "one write unit a put")
+	}
+}
+
+// itemSizes are the sizes of a partition's items as DynamoDB counts them, in
+// bytes: names and values of all attributes.
+func itemSizes(t *testing.T, name, partition string) (sizes []int) {
+	t.Helper()
+	out, err := ministack.Client(ministack.Endpoint(t)).Query(t.Context(), &dynamodb.QueryInput{
+		TableName: &name, KeyConditionExpression: aws.String("pk = :pk"),
+		ExpressionAttributeValues: map[string]attr.AttributeValue{":pk": &attr.AttributeValueMemberS{Value: partition}},
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, out.Items)
+	for _, item := range out.Items {
+		size := 0
+		for attribute, value := range item {
+			size += len(attribute)
+			switch v := value.(type) {
+			case *attr.AttributeValueMemberS:
+				size += len(v.Value)
+			case *attr.AttributeValueMemberB:
+				size += len(v.Value)
+			case *attr.AttributeValueMemberN:
+				size += len(v.Value) // an upper bound: two digits a byte, and one
+			default:
+				require.Fail(t, "an attribute of another type", attribute)
+			}
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes
 }
 
 // Two servers on one table are one service: either may serve any call.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -141,6 +142,33 @@ func TestAPositionThatIsNotWrittenCostsRepeatsOnly(t *testing.T) {
 	got := w.gateway.Events(id)
 	require.Len(t, got, 6)
 	require.Equal(t, ids(t, w.log)[1:], pushtest.First(got))
+}
+
+// What a push costs is in the table of docs/aws.md.
+func TestAPushIsTwoQueriesAndAPutForEachSubscriber(t *testing.T) {
+	t.Parallel()
+	memory := new(pushtest.Memory)
+	w := newWorldOn(t, memory, func(streamed func(table.Key)) { memory.Inserted = streamed })
+	p := w.process(t)
+	pushed := func() map[string]int {
+		w.append(2)
+		batch, calls := w.take(), map[string]int{}
+		var mu sync.Mutex
+		memory.Fault = func(op string, k table.Key) (before, after error) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[op+" "+k.PK[:2]]++
+			return nil, nil
+		}
+		require.Empty(t, p.stream(t, batch...))
+		memory.Fault = nil
+		return calls
+	}
+	require.Equal(t, map[string]int{"Query WS": 1}, pushed(), "nobody watches")
+	for range 3 {
+		p.subscribe(t, "")
+	}
+	require.Equal(t, map[string]int{"Query WS": 1, "Query S#": 1, "Put WS": 3}, pushed())
 }
 
 func ExampleConsumer() {
