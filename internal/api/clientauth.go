@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/lambae/lambae/internal/session"
 )
@@ -104,7 +105,7 @@ func (c *Client) authenticate(ctx context.Context, id, secret string) (*caller, 
 }
 
 func newCaller(log *session.Log, release func(), hash string) *caller {
-	who := &caller{log: log, release: release}
+	who := &caller{log: log, release: sync.OnceFunc(release)}
 	log.View(func(s *session.State) { who.key, who.profileID = s.KeyOf(hash), s.ProfileID })
 	return who
 }

@@ -91,7 +91,7 @@ func (c *Client) execute(ctx context.Context, who *caller, p params, output func
 // watchExec serves a session.execRemoteSandbox with stream: true, whose output
 // comes as notifications while the command runs. They are not stored.
 func (c *Client) watchExec(w http.ResponseWriter, r *http.Request, who *caller, req rpcRequest) {
-	out := newLines(w, who.log.ID)
+	out := newLines(w, r, who.log.ID, c.source(who.log.ID))
 	defer out.close()
 	notify := out.output
 	if req.ID == nil {
@@ -115,7 +115,7 @@ func (l *lines) output(stream, text string) {
 		Text      string `json:"text"`
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"session.sandbox.output","params":`), session.EscapeLines(session.MarshalJSON(params{l.sid, stream, text}))...)
-	l.put(append(b, eventTail...))
+	l.put(newPiece(append(b, eventTail...)))
 }
 
 // cancelSubagent cancels one remote subagent. One that has ended already is a

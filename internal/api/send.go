@@ -40,7 +40,7 @@ func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller
 	call.Idem = idem
 	ctx, cancel := c.limited(r.Context())
 	defer cancel()
-	out := newLines(w, who.log.ID)
+	out := newLines(w, r, who.log.ID, c.source(who.log.ID))
 	defer out.close()
 	call.Sink = out
 	if req.ID == nil {
@@ -52,6 +52,10 @@ func (c *Client) sendMessage(w http.ResponseWriter, r *http.Request, who *caller
 		return
 	}
 	out.turnResult(req.ID, res)
+	// A client may be slow to read: what it has not got yet comes from the log when
+	// it does, and the log may leave the memory meanwhile.
+	call, who.log = turn.Call{}, nil
+	who.release()
 }
 
 // spent reports whether the idempotency key was used for this body before, or

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -27,23 +28,32 @@ var (
 
 // lines writes the NDJSON answer of one call. Lines are handed over and written
 // by a goroutine of their own, so that a client that does not read holds up
-// nobody's turn: what waits is only references to what the turn holds anyway.
+// nobody's turn. What waits is only references to what the turn holds anyway, and
+// when a client stalls not even those: it comes from the log again.
 type lines struct {
 	w    http.ResponseWriter
 	ctrl *http.ResponseController
+	ctx  context.Context // of the request
 	sid  string
+	log  source
 
-	mu     sync.Mutex
-	queue  [][]byte
-	closed bool
-	wake   chan struct{}
-	done   chan struct{}
+	stall *time.Timer // runs while a write does
+	buf   []byte      // what is written of a large piece
+
+	mu      sync.Mutex // guards what follows, the segments of the pieces too
+	queue   []*piece
+	writing []*piece
+	closed  bool
+	wake    chan struct{}
+	done    chan struct{}
 }
 
 var _ turn.Sink = (*lines)(nil)
 
-func newLines(w http.ResponseWriter, sid string) *lines {
-	l := &lines{w: w, ctrl: http.NewResponseController(w), sid: sid, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newLines(w http.ResponseWriter, r *http.Request, sid string, log source) *lines {
+	l := &lines{w: w, ctrl: http.NewResponseController(w), ctx: r.Context(), sid: sid, log: log, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l.stall = time.AfterFunc(stallAfter, l.drop)
+	l.stall.Stop()
 	w.Header().Set("Content-Type", ndjson)
 	go l.write()
 	return l
@@ -58,7 +68,7 @@ func (l *lines) write() {
 	for {
 		l.mu.Lock()
 		batch, closed := l.queue, l.closed
-		l.queue = nil
+		l.queue, l.writing = nil, batch
 		l.mu.Unlock()
 		if len(batch) == 0 {
 			if closed {
@@ -79,14 +89,79 @@ func (l *lines) write() {
 			continue
 		}
 		opened = true
-		for _, b := range batch {
-			if _, err := l.w.Write(b); err != nil {
-				gone = true
+		for i, p := range batch {
+			if gone = l.send(p) != nil; gone {
 				break
 			}
+			l.mu.Lock()
+			batch[i] = nil // it is no use any more
+			l.mu.Unlock()
 		}
 		if !gone && !closed {
 			gone = l.flush() != nil
+		}
+	}
+}
+
+// send writes a piece. A large one goes through a buffer, so that a write that
+// does not come back holds no more than that.
+func (l *lines) send(p *piece) error {
+	if p.at == nil || p.size < largePiece {
+		for _, s := range p.segments {
+			if _, err := l.w.Write(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if l.buf == nil {
+		l.buf = make([]byte, largePiece)
+	}
+	for sent := 0; sent < p.size; {
+		n, err := l.read(p, sent)
+		if err != nil {
+			return err
+		}
+		l.stall.Reset(stallAfter)
+		_, err = l.w.Write(l.buf[:n])
+		l.stall.Stop()
+		if err != nil {
+			return err
+		}
+		sent += n
+	}
+	return nil
+}
+
+// read fills the buffer with a piece from an offset on.
+func (l *lines) read(p *piece, offset int) (int, error) {
+	l.mu.Lock()
+	dropped := p.segments == nil
+	l.mu.Unlock()
+	var segments [][]byte
+	if dropped {
+		var err error
+		if segments, err = l.log.again(l.ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if dropped {
+		p.segments = segments
+	}
+	return p.read(l.buf, offset), nil
+}
+
+// drop is called when the client has stalled.
+func (l *lines) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pieces := range [][]*piece{l.writing, l.queue} {
+		for _, p := range pieces {
+			if p != nil {
+				p.drop()
+			}
 		}
 	}
 }
@@ -99,9 +174,9 @@ func (l *lines) flush() error {
 	return nil
 }
 
-func (l *lines) put(segments ...[]byte) {
+func (l *lines) put(pieces ...*piece) {
 	l.mu.Lock()
-	l.queue = append(l.queue, segments...)
+	l.queue = append(l.queue, pieces...)
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -123,9 +198,7 @@ func (l *lines) close() {
 
 // Event implements [turn.Sink].
 func (l *lines) Event(r *session.Rendered) {
-	segments := append(make([][]byte, 0, 6), eventHead)
-	segments = append(segments, r.Segments...)
-	l.put(append(segments, eventTail)...)
+	l.put(newPiece(eventHead), eventPiece(r), newPiece(eventTail))
 }
 
 // Delta implements [turn.Sink].
@@ -137,7 +210,7 @@ func (l *lines) Delta(d provider.Delta) {
 		Text      string `json:"text"`
 	}
 	b := append([]byte(`{"jsonrpc":"2.0","method":"session.delta","params":`), session.EscapeLines(session.MarshalJSON(params{l.sid, d.Index, d.Type, d.Text}))...)
-	l.put(append(b, eventTail...))
+	l.put(newPiece(append(b, eventTail...)))
 }
 
 // answer writes the terminal line of a call; none for a notification.
@@ -145,7 +218,7 @@ func (l *lines) answer(id json.RawMessage, result any, err *rpcError) {
 	if id == nil {
 		return
 	}
-	l.put(answerLine(id, result, err))
+	l.put(newPiece(answerLine(id, result, err)))
 }
 
 func answerLine(id json.RawMessage, result any, err *rpcError) []byte {
@@ -166,15 +239,15 @@ func (l *lines) turnResult(id json.RawMessage, res *turn.Result) {
 		return
 	}
 	head := append([]byte(`{"jsonrpc":"2.0","id":`), session.EscapeLines(session.CompactJSON(id))...)
-	segments := make([][]byte, 0, 4+4*len(res.Events))
-	segments = append(segments, append(head, `,"result":{"message":`...), res.Message, resultEvents)
+	pieces := make([]*piece, 0, 4+2*len(res.Events))
+	pieces = append(pieces, newPiece(append(head, `,"result":{"message":`...)), messagePiece(res), newPiece(resultEvents))
 	for i := range res.Events {
 		if i > 0 {
-			segments = append(segments, comma)
+			pieces = append(pieces, newPiece(comma))
 		}
-		segments = append(segments, res.Events[i].Segments...)
+		pieces = append(pieces, eventPiece(&res.Events[i]))
 	}
-	l.put(append(segments, resultTail)...)
+	l.put(append(pieces, newPiece(resultTail))...)
 }
 
 var (

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -72,6 +73,25 @@ func (l *Log) Render(ctx context.Context, c *Chunk, first int) ([]Rendered, erro
 		index++
 	}
 	return out, nil
+}
+
+// Event returns the event at a position.
+func (l *Log) Event(ctx context.Context, at Position) (*Rendered, error) {
+	c, err := l.chunkAt(ctx, at.Chunk)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, fmt.Errorf("read %s: chunk %d is missing", l.ID, at.Chunk)
+	}
+	events, err := l.Render(ctx, c, 0)
+	if err != nil {
+		return nil, err
+	}
+	if at.Index >= len(events) {
+		return nil, fmt.Errorf("read %s: chunk %d has no event %d", l.ID, at.Chunk, at.Index)
+	}
+	return &events[at.Index], nil
 }
 
 func (l *Log) render(ctx context.Context, r *Rendered, e *Entry, at string) error {
