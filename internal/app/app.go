@@ -95,7 +95,7 @@ func New(p Parts) (*App, error) {
 		return nil, fmt.Errorf("sandboxes: %w", err)
 	}
 	a.Sandboxes = turn.NewSandboxes(turn.SandboxOptions{Driver: driver, Store: a.Store, Directory: a.Directory, Logger: p.Logger,
-		MaxSubagents: p.Env.MaxSubagentsPerSession, SubagentTimeout: p.Env.SubagentTimeout, Transient: p.Platform})
+		MaxSubagents: p.Env.MaxSubagentsPerSession, SubagentTimeout: p.Env.SubagentTimeout, Transient: p.Platform, Expel: orders.End})
 	a.Engine = &turn.Engine{Providers: registry, MCP: a.MCP, Sandboxes: a.Sandboxes, Telemetry: p.Telemetry, Logger: p.Logger, Halted: halted}
 	a.Client = &api.Client{Store: a.Store, Directory: a.Directory, Engine: a.Engine, Providers: registry, MCP: a.MCP,
 		Logger: p.Logger, Version: Version, Stopping: stopping}

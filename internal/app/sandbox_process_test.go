@@ -6,6 +6,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/lambae/lambae/internal/sandbox/agent"
 	"github.com/lambae/lambae/internal/sandbox/process"
 	"github.com/lambae/lambae/internal/sandbox/queue"
+	"github.com/lambae/lambae/internal/turn"
 )
 
 func TestMain(m *testing.M) {
@@ -135,4 +137,20 @@ func TestAKilledSandboxdIsALostSandbox(t *testing.T) {
 	require.Nil(t, end.Payload["exit_code"])
 	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, id)); return err != nil }, 10*time.Second, 10*time.Millisecond)
 	d.result("session.startRemoteSandbox", `{"image":"img"}`)
+}
+
+// A server that was started again with another driver, or none, cannot stop what it
+// finds; but nothing of it is let in any more, and so it ends by itself.
+func TestASandboxOfAnotherDriverIsExpelled(t *testing.T) {
+	t.Parallel()
+	s, _ := processes(t, setup{})
+	d := s.open(s.profile(map[string]any{"available_sandboxes": []string{"img"}}), shellTool)
+	id := d.result("session.startRemoteSandbox", `{"image":"img"}`)["sandbox_id"].(string)
+	q := s.app.Client.Agents.Queue
+	require.True(t, q.Wanted(t.Context(), id))
+
+	other := turn.NewSandboxes(turn.SandboxOptions{Store: s.app.Store, Directory: s.app.Directory, Logger: slog.New(slog.DiscardHandler), Expel: q.End})
+	require.NoError(t, other.Sweep(t.Context()))
+	require.Equal(t, "lost", payload(t, d.log(), "session.sandbox.stopped")["reason"])
+	require.False(t, q.Wanted(t.Context(), id))
 }

@@ -26,6 +26,9 @@ type SandboxOptions struct {
 	SubagentTimeout time.Duration
 	// ExecTimeout is the longest command; 10 minutes when 0.
 	ExecTimeout time.Duration
+	// Expel has the server refuse a sandbox that has ended, whichever driver started
+	// it; nil where no sandbox calls the server.
+	Expel func(ctx context.Context, id string) error
 	// Transient is set where the process does not outlive its requests: then the
 	// ends of subagents come as requests of their own, or are found by a sweep.
 	Transient bool
@@ -112,7 +115,7 @@ func (s *Sandboxes) Start(ctx context.Context, log *session.Log, w Wanted) (id s
 		return "", at, err
 	}
 	if err := log.BeginSandbox(ctx, w.Key, id, w.Image); err != nil {
-		return "", at, errors.Join(err, s.o.Store.DropSandbox(ctx, id))
+		return "", at, errors.Join(err, s.drop(ctx, id))
 	}
 	detail := sandbox.NoDriver
 	if s.o.Driver != nil {
@@ -127,7 +130,7 @@ func (s *Sandboxes) Start(ctx context.Context, log *session.Log, w Wanted) (id s
 	if err := log.SandboxNotStarted(ctx, id, detail); err != nil {
 		return "", at, err
 	}
-	return "", at, errors.Join(&SandboxError{session.PhaseStart, detail}, s.o.Store.DropSandbox(ctx, id))
+	return "", at, errors.Join(&SandboxError{session.PhaseStart, detail}, s.drop(ctx, id))
 }
 
 func (s *Sandboxes) driver() string {
@@ -155,7 +158,7 @@ func (s *Sandboxes) started(ctx context.Context, log *session.Log, id string) (s
 			}
 		})
 	}
-	return "", at, errors.Join(err, s.o.Store.DropSandbox(ctx, id))
+	return "", at, errors.Join(err, s.drop(ctx, id))
 }
 
 // Stop stops the session's sandbox. [session.ErrNoSandbox] when none is running,
@@ -183,7 +186,7 @@ func (s *Sandboxes) end(ctx context.Context, log *session.Log, b session.Sandbox
 		// The row stays: the sweep tries again to end what nobody has a use for.
 		return &SandboxError{session.PhaseStop, failure}
 	}
-	return s.o.Store.DropSandbox(ctx, b.ID)
+	return s.drop(ctx, b.ID)
 }
 
 // Exec runs a command in the session's sandbox and returns its id. output may be
@@ -261,9 +264,20 @@ func (s *Sandboxes) CleanUp(ctx context.Context, log *session.Log) error {
 				continue
 			}
 		}
-		failed = append(failed, s.o.Store.DropSandbox(ctx, b.ID))
+		failed = append(failed, s.drop(ctx, b.ID))
 	}
 	return errors.Join(failed...)
+}
+
+// drop forgets a sandbox that has ended. What may be left of it, under a driver
+// that this server has not got, is not let in any more and ends by itself.
+func (s *Sandboxes) drop(ctx context.Context, id string) error {
+	if s.o.Expel != nil {
+		if err := s.o.Expel(ctx, id); err != nil {
+			return fmt.Errorf("expel sandbox %s: %w", id, err)
+		}
+	}
+	return s.o.Store.DropSandbox(ctx, id)
 }
 
 // Lost notes that a sandbox ended by itself, and why. What is known already is no
@@ -294,5 +308,5 @@ func (s *Sandboxes) lost(ctx context.Context, log *session.Log, id, detail strin
 			return fmt.Errorf("clear away sandbox %s: %w", id, err)
 		}
 	}
-	return s.o.Store.DropSandbox(ctx, id)
+	return s.drop(ctx, id)
 }

@@ -172,7 +172,7 @@ func (s *Sandboxes) discard(ctx context.Context, row session.SandboxRow) error {
 			return err
 		}
 	}
-	return s.o.Store.DropSandbox(ctx, row.ID)
+	return s.drop(ctx, row.ID)
 }
 
 // stopIdle stops a sandbox that was not used for as long as its profile says.
