@@ -46,6 +46,7 @@ type chat struct {
 	app       *app
 	client    *lambae.Client
 	hasKey    bool
+	named     bool // the key is one that the user gave for this call
 	history   bool // read what was said before
 	input     input
 	view      *view
@@ -65,7 +66,7 @@ func (a *app) chat(ctx context.Context, o chatOptions, id string) error {
 	defer quit()
 	input, view := a.console(ctx)
 	c := &chat{
-		app: a, client: client, hasKey: hasKey, history: !o.noHistory,
+		app: a, client: client, hasKey: hasKey, named: o.named(), history: !o.noHistory,
 		input: input, view: view, interrupt: &interrupter{quit: quit},
 	}
 	go c.interrupt.watch(ctx, a.interrupts)

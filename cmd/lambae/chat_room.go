@@ -54,7 +54,7 @@ func (c *chat) enter(ctx context.Context, id string) error {
 
 func (c *chat) session(ctx context.Context, id string) (*lambae.Session, error) {
 	if id != "" {
-		return c.app.enter(ctx, c.client, c.hasKey, id)
+		return c.app.enter(ctx, c.client, c.hasKey, c.named, id)
 	}
 	if !c.hasKey {
 		return nil, c.app.errNoClientKey()

@@ -36,6 +36,10 @@ func (f *clientFlags) define(flags *flag.FlagSet) {
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` with the client key; default .lambae/client.key")
 }
 
+// named reports whether the key was given for this very call: then it is the one to
+// use, and not what a session is remembered by.
+func (f *clientFlags) named() bool { return f.key != "" || f.keyFile != "" }
+
 // client makes a client of the server. A missing key is no error yet: coming
 // back to a session needs none.
 func (a *app) client(ctx context.Context, f clientFlags) (client *lambae.Client, hasKey bool, err error) {

@@ -63,6 +63,9 @@ func (a *app) dev(ctx context.Context, o devOptions) error {
 		return &usageError{err.Error()}
 	}
 	logger := slog.New(telemetry.NewLogHandler(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: env.LogLevel})))
+	if _, err := os.Stat(env.ConfigPath); errors.Is(err, fs.ErrNotExist) {
+		logger.Warn("there is no such configuration file: the server has no model providers", "file", env.ConfigPath)
+	}
 	for _, key := range file.Unused {
 		logger.Warn("configuration key is not used", "file", env.ConfigPath, "key", key)
 	}

@@ -132,12 +132,12 @@ func (a *app) reader(ctx context.Context, o tailOptions, id string) (*lambae.Ses
 	if o.sessionKey != "" {
 		return client.Session(id, o.sessionKey)
 	}
-	return a.enter(ctx, client, hasKey, id)
+	return a.enter(ctx, client, hasKey, o.named(), id)
 }
 
 // enter comes back to a session with the key remembered of it, or joins it.
-func (a *app) enter(ctx context.Context, client *lambae.Client, hasKey bool, id string) (*lambae.Session, error) {
-	if key := a.home().sessionKey(id); key != "" {
+func (a *app) enter(ctx context.Context, client *lambae.Client, hasKey, named bool, id string) (*lambae.Session, error) {
+	if key := a.home().sessionKey(id); key != "" && !named {
 		session, err := client.Session(id, key)
 		if err != nil {
 			return nil, err

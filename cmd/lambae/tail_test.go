@@ -174,3 +174,17 @@ func TestTailFollowsTheLastSessionByItself(t *testing.T) {
 	require.Contains(t, d.ok(t, "tail", id), "You said: one")
 	require.Contains(t, d.ok(t, "tail"), "You said: one", "that is the last one now")
 }
+
+func TestAKeyThatIsGivenIsTheOneThatIsUsed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, lambaetest.Options{})
+	require.Zero(t, d.call(t, "hi\n", "chat").code)
+	id := d.home.lastSession()
+	require.NotEmpty(t, d.home.sessionKey(id))
+	require.Equal(t, "You said: again\n", d.call(t, "again\n", "chat", id).stdout, "what is remembered will do")
+	for _, words := range [][]string{{"chat", id}, {"tail", id}} {
+		got := d.call(t, "who am I\n", append(words, "--key", "bae_"+strings.Repeat("0", 48))...)
+		require.Equal(t, exitFailure, got.code, words)
+		require.Contains(t, got.stderr, "401 unauthorized", words)
+	}
+}

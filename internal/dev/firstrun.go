@@ -139,15 +139,25 @@ func greet(o Options, admin session.AdminKeyOutcome, clientAddr, adminAddr strin
 	}
 	fmt.Fprintf(o.Out, "\nTry, in another terminal:\n\n")
 	if !o.Starter {
-		fmt.Fprintf(o.Out, "  %s admin profile create --name main --provider %s\n  %s admin key create --name me --profile main\n\n", o.Command, firstProvider(o), o.Command)
+		at := flags("127.0.0.1:8081", adminAddr, ".lambae/admin.key", o.Env.AdminKeyFile)
+		fmt.Fprintf(o.Out, "  %s admin profile create --name main --provider %s%s\n  %s admin key create --name me --profile main%s\n\n", o.Command, firstProvider(o), at, o.Command, at)
 		return
 	}
-	at := ""
-	if clientAddr != "127.0.0.1:8080" {
-		at = " --url http://" + clientAddr
-	}
+	at := flags("127.0.0.1:8080", clientAddr, ".lambae/client.key", o.ClientKeyFile)
 	fmt.Fprintf(o.Out, "  %s chat%s\n  %s tail%s\n", o.Command, at, o.Command, at)
 	fmt.Fprintf(o.Out, "  curl -sS -H \"Authorization: Bearer $(cat %s)\" -d '{}' http://%s/api/v1/sessions\n\n", o.ClientKeyFile, clientAddr)
+}
+
+// flags are what a command needs to find the server and its key, where they are not
+// where it looks by itself.
+func flags(presetAddr, addr, presetKey, key string) (flags string) {
+	if addr != presetAddr {
+		flags = " --url http://" + addr
+	}
+	if key != presetKey {
+		flags += " --key-file " + key
+	}
+	return flags
 }
 
 func clientKeyHint(o Options) string {
