@@ -22,6 +22,7 @@ run: build
 
 ## build: build the command line into bin/
 build:
+	@[ -x $(BIN) ] || echo "building; the first time takes a minute"
 	@go build -o $(BIN) ./cmd/lambae
 
 ## test: everything that must hold before a change lands

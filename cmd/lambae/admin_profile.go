@@ -23,6 +23,7 @@ func profileFlags(flags *flag.FlagSet, spec *admin.ProfileSpec) {
 	flags.Var((*list)(&spec.AvailableSandboxes), "sandbox", "`image` that sandboxes may run; may repeat")
 	flags.StringVar(&spec.SystemPrompt, "system-prompt", "", "`text` that models get before the conversation")
 	flags.IntVar(&spec.EventTTLDays, "event-ttl-days", 0, "`days` to keep events; 0 for ever")
+	flags.IntVar(&spec.SandboxIdleMinutes, "sandbox-idle-minutes", 0, "`minutes` until a sandbox that is not used stops; 0 for the server's default")
 }
 
 func (a *app) profileListCommand() *command {
@@ -144,14 +145,15 @@ func needed(spec admin.ProfileSpec) error {
 // edited is old with what was given of change.
 func edited(old, change admin.ProfileSpec, given map[string]bool) admin.ProfileSpec {
 	for name, take := range map[string]func(){
-		"name":           func() { old.Name = change.Name },
-		"provider":       func() { old.PrimaryProvider = change.PrimaryProvider },
-		"fallback":       func() { old.FallbackProviders = change.FallbackProviders },
-		"mcp":            func() { old.MCPServers = change.MCPServers },
-		"tool":           func() { old.AllowedTools = change.AllowedTools },
-		"sandbox":        func() { old.AvailableSandboxes = change.AvailableSandboxes },
-		"system-prompt":  func() { old.SystemPrompt = change.SystemPrompt },
-		"event-ttl-days": func() { old.EventTTLDays = change.EventTTLDays },
+		"name":                 func() { old.Name = change.Name },
+		"provider":             func() { old.PrimaryProvider = change.PrimaryProvider },
+		"fallback":             func() { old.FallbackProviders = change.FallbackProviders },
+		"mcp":                  func() { old.MCPServers = change.MCPServers },
+		"tool":                 func() { old.AllowedTools = change.AllowedTools },
+		"sandbox":              func() { old.AvailableSandboxes = change.AvailableSandboxes },
+		"system-prompt":        func() { old.SystemPrompt = change.SystemPrompt },
+		"event-ttl-days":       func() { old.EventTTLDays = change.EventTTLDays },
+		"sandbox-idle-minutes": func() { old.SandboxIdleMinutes = change.SandboxIdleMinutes },
 	} {
 		if given[name] {
 			take()
@@ -186,6 +188,10 @@ func (a *app) showProfile(profile *admin.Profile, asJSON bool) error {
 	if profile.EventTTLDays > 0 {
 		days = strconv.Itoa(profile.EventTTLDays) + " days"
 	}
+	idle := "after the server's default"
+	if profile.SandboxIdleMinutes > 0 {
+		idle = fmt.Sprintf("after %d minutes", profile.SandboxIdleMinutes)
+	}
 	return aligned(a.stdout, [][]string{
 		{"id", profile.ID},
 		{"name", profile.Name},
@@ -194,6 +200,7 @@ func (a *app) showProfile(profile *admin.Profile, asJSON bool) error {
 		{"mcp servers", joined(profile.MCPServers)},
 		{"allowed tools", joined(profile.AllowedTools)},
 		{"sandboxes", joined(profile.AvailableSandboxes)},
+		{"sandbox stops", idle},
 		{"system prompt", orDash(profile.SystemPrompt)},
 		{"events kept", days},
 		{"created", when(&profile.CreatedAt, "-")},

@@ -37,6 +37,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // run runs one command and turns its error into words and an exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	if len(args) == 1 && args[0] == "--version" { // what every program has
+		args = []string{"version"}
+	}
 	root := a.commands()
 	called, args, err := root.find(args)
 	if err == nil {

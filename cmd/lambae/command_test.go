@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/lambae/lambae/sdk/lambae/lambaetest"
 )
 
 // bare calls lambae with an empty environment and no server anywhere.
@@ -28,6 +30,12 @@ func walk(c *command, visit func(*command)) {
 	for _, sub := range c.subs {
 		walk(sub, visit)
 	}
+}
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, lambaetest.Options{})
+	require.Equal(t, d.ok(t, "version"), d.ok(t, "--version"))
 }
 
 func TestHelpOfEveryCommand(t *testing.T) {

@@ -15,7 +15,7 @@ const help = `/tool NAME JSON: call a declared tool; several lines call several 
 /loop NAME JSON: call a declared tool in every round trip, without end
 /think TEXT: think before answering
 /long N: answer N words
-/slow DURATION: say the answer word by word, with this pause (100ms) between words
+/slow DURATION TEXT: say the answer word by word, with this pause (100ms) between words
 /sleep DURATION: wait before answering
 /fail STATUS ENTRY: fail with an HTTP status (500), 0 for no answer at all; with ENTRY only in that registry entry
 /tools: list the declared tools
@@ -67,19 +67,19 @@ type scene struct {
 	prompt Prompt
 	turn   int // messages so far, which makes ids of calls distinct
 	answer Answer
+	said   []string // lines of the user's that are no commands
 }
 
 func (s *scene) play(lines []string) {
-	var said []string
 	acted := false
 	for _, line := range lines {
 		if s.act(command(line)) {
 			acted = true
 		} else {
-			said = append(said, line)
+			s.said = append(s.said, line)
 		}
 	}
-	if text := strings.TrimSpace(strings.Join(said, "\n")); text != "" || !acted {
+	if text := strings.TrimSpace(strings.Join(s.said, "\n")); text != "" || !acted {
 		s.say("You said: " + text)
 	}
 }
@@ -94,7 +94,11 @@ func (s *scene) act(word, rest string) bool {
 	case "/long":
 		s.long(rest)
 	case "/slow":
-		s.answer.Pause = s.duration(word, rest, defaultPause)
+		pause, text, _ := strings.Cut(rest, " ")
+		s.answer.Pause = s.duration(word, pause, defaultPause)
+		if text = strings.TrimSpace(text); text != "" {
+			s.said = append(s.said, text)
+		}
 	case "/sleep":
 		s.answer.Sleep = s.duration(word, rest, time.Second)
 	case "/fail":

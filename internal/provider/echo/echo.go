@@ -10,7 +10,7 @@
 //	/loop NAME JSON        call a declared tool in every round trip, without end
 //	/think TEXT            think before answering
 //	/long N                answer N words
-//	/slow DURATION         say the answer word by word, with this pause (100ms) between words
+//	/slow DURATION TEXT    say the answer word by word, with this pause (100ms) between words
 //	/sleep DURATION        wait before answering
 //	/fail STATUS ENTRY     fail with an HTTP status (500), 0 for no answer at all; with
 //	                       ENTRY only where the registry entry has that name, so that a

@@ -40,6 +40,7 @@ func TestOneMessage(t *testing.T) {
 		"/long 2\nhi":                     {Blocks: said("word1 word2\nYou said: hi")},
 		"/slow\nhello":                    {Pause: 100 * time.Millisecond, Blocks: said("You said: hello")},
 		"/slow 2s\nhello":                 {Pause: 2 * time.Second, Blocks: said("You said: hello")},
+		"/slow 2s  one two":               {Pause: 2 * time.Second, Blocks: said("You said: one two")},
 		"/sleep 50ms":                     {Sleep: 50 * time.Millisecond, Blocks: said("Done.")},
 		"/tools":                          {Blocks: said("Tools: weather, clock.")},
 		"/system":                         {Blocks: said("System prompt: Be kind.")},

@@ -21,7 +21,8 @@ type ProfileSpec struct {
 	AllowedTools       []string `json:"allowed_tools"`
 	AvailableSandboxes []string `json:"available_sandboxes"`
 	SystemPrompt       string   `json:"system_prompt,omitempty"`
-	EventTTLDays       int      `json:"event_ttl_days,omitempty"` // 0 keeps events for ever
+	EventTTLDays       int      `json:"event_ttl_days,omitempty"`       // 0 keeps events for ever
+	SandboxIdleMinutes int      `json:"sandbox_idle_minutes,omitempty"` // until an unused sandbox stops; 0 is the server's default, 30
 }
 
 // Profile is a profile as it is stored.

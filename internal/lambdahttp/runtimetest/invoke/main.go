@@ -73,7 +73,7 @@ func run(args []string, out io.Writer, logs *os.File) (err error) {
 		return usageError{err}
 	}
 	if event, err = runtimetest.Fill(event, values); err != nil {
-		return usageError{fmt.Errorf("%s: %w; give it one with -set name=value", flags.Arg(1), err)}
+		return usageError{fmt.Errorf("%s: %w; give it one with -set name=value, or SET=\"name=value\" of make", flags.Arg(1), err)}
 	}
 
 	rt, err := runtimetest.Listen()
