@@ -166,7 +166,7 @@ func (c *Client) openedBefore(ctx context.Context, e *entering) (bool, error) {
 		return false, err
 	}
 	defer release()
-	done, err := e.repeat(ctx, log)
+	done, err := c.repeat(ctx, e, log)
 	if err == nil && !done {
 		err = session.ErrIdemMismatch
 	}
@@ -175,12 +175,16 @@ func (c *Client) openedBefore(ctx context.Context, e *entering) (bool, error) {
 
 // repeat looks whether an earlier call with the same Idempotency-Key entered the
 // session, and takes what that was shown of the profile over into the answer.
-func (e *entering) repeat(ctx context.Context, log *session.Log) (bool, error) {
+func (c *Client) repeat(ctx context.Context, e *entering, log *session.Log) (bool, error) {
 	if e.idem == nil {
 		return false, nil
 	}
 	shown, spent, err := log.Spent(ctx, e.idem)
-	if err == nil && spent {
+	switch {
+	case err != nil || !spent:
+	case len(shown) == 0: // of an older release: the profile as it is now
+		c.describe(e)
+	default:
 		err = json.Unmarshal(shown, &e.answer.Profile)
 	}
 	return spent, err
@@ -239,7 +243,7 @@ func (c *Client) join(w http.ResponseWriter, r *http.Request) {
 	if !e.identify(w, r, body) {
 		return
 	}
-	if joined, err := e.repeat(r.Context(), log); joined || err != nil {
+	if joined, err := c.repeat(r.Context(), &e, log); joined || err != nil {
 		c.answerOpen(w, r, &e, err)
 		return
 	}
@@ -284,18 +288,26 @@ func (c *Client) available(w http.ResponseWriter, r *http.Request, e *entering, 
 		writeProblem(w, profileUnavailable(detail))
 		return false
 	}
-	p, ok := c.Providers.Lookup(e.profile.PrimaryProvider)
-	if !ok {
+	if !c.describe(e) {
 		detail := fmt.Sprintf("the profile's primary provider %q is not configured in bae-config.toml", e.profile.PrimaryProvider)
 		c.Logger.Error("primary provider unavailable", "profile", e.profile.ID, "provider", e.profile.PrimaryProvider)
 		c.audit(r.Context(), e, fmt.Appendf(nil, `{"reason":"%s","provider":%s}`, session.ReasonPrimaryUnavailable, session.Quote(e.profile.PrimaryProvider)))
 		writeProblem(w, primaryProviderUnavailable(detail))
 		return false
 	}
-	info := p.Info()
-	e.answer.Profile = publicProfile{ID: e.profile.ID, Name: e.profile.Name, AllowedTools: e.profile.AllowedTools,
-		MCPServers: e.profile.MCPServers, Provider: publicProvider{info.Kind, info.Model}}
 	return true
+}
+
+// describe tells the caller of the profile, and reports whether its primary
+// provider is there.
+func (c *Client) describe(e *entering) (provided bool) {
+	e.answer.Profile = publicProfile{ID: e.profile.ID, Name: e.profile.Name, AllowedTools: e.profile.AllowedTools, MCPServers: e.profile.MCPServers}
+	p, ok := c.Providers.Lookup(e.profile.PrimaryProvider)
+	if ok {
+		info := p.Info()
+		e.answer.Profile.Provider = publicProvider{info.Kind, info.Model}
+	}
+	return ok
 }
 
 // audit leaves a session in state error that says why an open or join failed.
