@@ -45,6 +45,23 @@ func TestResolveSettingsMergesByTier(t *testing.T) {
 	require.Equal(t, []string{"Local"}, r.PermissionRules("allow"))
 }
 
+// A policy that is there and cannot be read gives way to a weaker one; that must
+// show.
+//
+// Spec: ResolveSettings
+func TestResolveSettingsTellsOfAPolicyItCannotRead(t *testing.T) {
+	t.Parallel()
+	opts, write := settingsPlace(t)
+	r, err := ResolveSettings(opts)
+	require.NoError(t, err)
+	require.Empty(t, r.Skipped, "there is none")
+	write("user/remote-settings.json", `{bad`)
+	r, err = ResolveSettings(opts)
+	require.NoError(t, err)
+	require.Len(t, r.Skipped, 1)
+	require.ErrorContains(t, r.Skipped[0], "remote-settings.json")
+}
+
 // Spec: ResolveSettings
 func TestResolveSettingsSkipsWhatItCannotUse(t *testing.T) {
 	t.Parallel()

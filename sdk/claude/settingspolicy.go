@@ -19,9 +19,13 @@ const (
 // addPolicy adds the managed settings. Only the strongest kind counts: what an
 // administrator set makes what an embedding program asks for moot.
 func (r *ResolvedSettings) addPolicy(config string, parent map[string]any) {
-	if remote, err := readSettings(filepath.Join(config, "remote-settings.json")); err == nil && len(remote) > 0 {
-		r.add(SettingsOrigin{Source: SourceManaged, Policy: policyRemote, Path: filepath.Join(config, "remote-settings.json")}, remote)
+	path := filepath.Join(config, "remote-settings.json")
+	switch remote, err := readSettings(path); {
+	case err == nil && len(remote) > 0:
+		r.add(SettingsOrigin{Source: SourceManaged, Policy: policyRemote, Path: path}, remote)
 		return
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		r.Skipped = append(r.Skipped, err)
 	}
 	if path, settings := r.machinePolicy(); len(settings) > 0 {
 		r.add(SettingsOrigin{Source: SourceManaged, Policy: policyFile, Path: path}, settings)
